@@ -1,0 +1,85 @@
+# Everything a person runs here. `make` alone explains itself.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# What looks at the virtualenv from outside is not part of it.
+TOOLS := build/tools/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-long check lint types proto chaos bench screenshots learn compose-test audit sbom clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.stack ## install, start everything on this machine, train a small run and show it
+	$(BIN)/runspine train examples/ppo_cartpole.yaml --set total_steps=100_000
+
+# Most of the time tests wait for processes, so more of them than cores run at once; chaos wants the machine alone.
+JOBS ?= 4
+
+test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
+	$(BIN)/python -m pytest -m "not chaos and not long" -q -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -m "chaos and not long" -q
+
+test-long: $(VENV)/.dev ## run the proofs that take longest, one by one
+	$(BIN)/python -m pytest -m long -q --timeout=900
+
+check: lint types test ## what CI runs, fastest first
+
+lint: $(VENV)/.dev ## style, layering, and that generated files are up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.drift
+
+types: $(VENV)/.dev ## mypy, strict
+	$(BIN)/mypy
+
+proto: $(VENV)/.dev ## generate runspine/wire from proto/, and what is drawn from the code
+	$(BIN)/python -m tests.drift --write
+
+chaos: $(VENV)/.dev ## only the tests that kill things
+	$(BIN)/python -m pytest -m chaos -q
+
+bench: $(VENV)/.dev ## measure the control plane, the cost of capture and telemetry, beside peers
+	$(BIN)/runspine bench control
+	$(BIN)/runspine bench trainer
+	$(BIN)/runspine bench telemetry
+	$(BIN)/runspine bench query
+
+screenshots: $(VENV)/.dev ## take pictures of every view of the web page, into docs/images
+	$(BIN)/python -m bench.screenshots
+
+learn: $(VENV)/.dev ## train every built-in algorithm and print its returns beside the published ones (an hour)
+	$(BIN)/python -m bench.learn
+
+compose-test: $(VENV)/.dev ## build the image, run all of docker-compose.yml, restart every container (half an hour)
+	RUNSPINE_COMPOSE_TEST=1 RUNSPINE_COMPOSE_CACHE=build/compose $(BIN)/python -m pytest tests/integration/test_deploy_compose.py -q
+
+audit: $(TOOLS)/pip-audit ## known weaknesses of what is installed; needs the network
+	$(TOOLS)/pip-audit --skip-editable --path $(VENV)/lib/python3.11/site-packages
+
+sbom: $(TOOLS)/pip-audit ## a CycloneDX list of what is installed, in build/sbom.json
+	$(TOOLS)/cyclonedx-py environment $(BIN)/python --of JSON -o build/sbom.json
+
+clean: ## remove the virtualenv and everything built; var/ is kept
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+
+$(VENV)/.stack: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing into $(VENV) …"
+	$(PIP) -e ".[stack]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing into $(VENV) …"
+	$(PIP) -e ".[dev]"
+	@touch $@ $(VENV)/.stack
+
+$(TOOLS)/pip-audit:
+	$(PYTHON) -m venv build/tools
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom

@@ -1,0 +1,168 @@
+"""`runspine bench control`: submit to RUNNING, admissions, restart on a long log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+
+from bench.figures import Report, percentile, stopwatch
+from bench.seed_log import FACTS_A_RUN, free_port, seed_log
+from runspine.embedded import running_stack
+from runspine.embedded.home import Home
+from runspine.embedded.stack import Stack
+from runspine.wire.v1 import trainer_pb2 as wire
+from runspine.wire.v1.run_pb2 import COMPLETED, FAILED
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
+
+Tell = Callable[[str], None]
+RETRY_SOON = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 50)]
+
+
+class Caller:
+    """A client of one stack, with its token."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._channel = grpc.insecure_channel(stack.addresses["orchestrator"])
+        self.stub = TrainerServiceStub(self._channel)
+        self.auth = [("authorization", f"Bearer {stack.token}")]
+
+    def submit(self, spec: RunSpec) -> str:
+        run_id: str = self.stub.Submit(wire.SubmitRequest(spec=spec), metadata=self.auth).run.id
+        return run_id
+
+    def time_to_running(self, spec: RunSpec) -> float:
+        """Seconds from the call to the fact RunStarted at a watcher; the run is then awaited."""
+        began = time.perf_counter()
+        run_id = self.submit(spec)
+        running = 0.0
+        watch = wire.WatchRequest(run_id=run_id, until_end=True)
+        for event in self.stub.Watch(watch, metadata=self.auth):
+            kinds = {fact.WhichOneof("kind") for fact in event.facts}
+            if "run_started" in kinds:
+                running = time.perf_counter() - began
+            if event.run.phase in (COMPLETED, FAILED):
+                assert event.run.phase == COMPLETED, event.run.reason
+        return running
+
+
+def bare_start_seconds(rounds: int = 10) -> float:
+    """What starting an empty Python costs here: the floor for any process."""
+    taken: list[float] = []
+    for _ in range(rounds):
+        with stopwatch(taken):
+            subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
+    return percentile(taken, 0.5)
+
+
+def synced_write_seconds(directory: Path, rounds: int = 100) -> float:
+    """What one synced write of 1 KB costs here: the floor for any durable fact."""
+    taken: list[float] = []
+    descriptor = os.open(directory / "floor", os.O_CREAT | os.O_WRONLY)
+    for _ in range(rounds):
+        with stopwatch(taken):
+            os.write(descriptor, b"x" * 1024)
+            os.fsync(descriptor)
+    os.close(descriptor)
+    return percentile(taken, 0.5)
+
+
+async def bench_control(facts: int, runs: int, tell: Tell) -> Report:
+    report = Report("Control plane")
+    with tempfile.TemporaryDirectory(prefix="runspine-bench-") as scratch:
+        home = Path(scratch)
+        sync = synced_write_seconds(home)
+        async with running_stack(home / "live", workers=1, slots=2) as stack:
+            caller = Caller(stack)
+            await measure_latency(report, caller, runs, sync, tell)
+            await measure_admissions(report, caller, runs * 10, sync, tell)
+        await measure_restart(report, home / "long", facts, tell)
+    return report
+
+
+async def measure_latency(report: Report, caller: Caller, runs: int, sync: float, tell: Tell) -> None:
+    tell(f"{runs} runs, one after the other, on an idle worker")
+    spec = RunSpec(runner="script", command=["true"])
+    caller.time_to_running(spec)
+    taken = [await asyncio.to_thread(caller.time_to_running, spec) for _ in range(runs)]
+    floor = f"one synced write {sync * 1000:.2f} ms; an empty Python {bare_start_seconds() * 1000:.0f} ms"
+    p50, p99 = (percentile(taken, q) * 1000 for q in (0.5, 0.99))
+    report.add("submit → RUNNING, p50", p50, "ms", beside=floor)
+    report.add("submit → RUNNING, p99", p99, "ms", target="≤ 500 ms", met=p99 <= 500)
+
+
+async def measure_admissions(report: Report, caller: Caller, runs: int, sync: float, tell: Tell) -> None:
+    tell(f"{runs} submissions from 16 clients, to a pool without workers")
+    spec = RunSpec(runner="script", command=["true"], pool="nobody")
+    taken: list[float] = []
+
+    def all_of_them() -> None:
+        with ThreadPoolExecutor(16) as clients, stopwatch(taken):
+            list(clients.map(lambda _: caller.submit(spec), range(runs)))
+
+    await asyncio.to_thread(all_of_them)
+    rate = runs / taken[0]
+    floor = f"{1 / sync:,.0f} synced writes/s, one after the other: {rate * sync:.2f} of that"
+    report.add("admissions", rate, "runs/s", target="≥ 100/s", met=rate >= 100, beside=floor)
+
+
+async def measure_restart(report: Report, home: Path, facts: int, tell: Tell) -> None:
+    tell(f"writing a log of {facts:,} facts")
+    await seed_log(Home.at(home), facts, lambda done: tell(f"  {done:,} facts"))
+    async with running_stack(home, only={"nats", "s3"}) as stack:
+        tell("first start: the whole log is read")
+        cold = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
+        tell("second start: from the snapshot")
+        warm = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
+    report.add(f"start on {facts:,} facts, no snapshot", cold, "s", beside=f"{facts / cold:,.0f} facts/s")
+    report.add(
+        f"start on {facts:,} facts, by snapshot", warm, "s", target="≤ 5 s", met=warm <= 5,
+        beside=f"{cold / warm:.1f} × faster than reading the log",
+    )  # fmt: skip
+
+
+async def start_orchestrator(stack: Stack, runs: int) -> float:
+    """Seconds from the start of the process until it answers a List; then it is stopped cleanly."""
+    credentials = stack.credentials
+    address = f"127.0.0.1:{free_port()}"
+    environment = {
+        **os.environ,
+        "RUNSPINE_NATS_URL": f"nats://{stack.addresses['nats']}",
+        "RUNSPINE_NATS_USER": "orchestrator",
+        "RUNSPINE_NATS_PASSWORD": credentials.nats["orchestrator"],
+        "RUNSPINE_S3_ENDPOINT": stack.addresses["s3"],
+        "RUNSPINE_S3_ACCESS_KEY": credentials.s3_access_key,
+        "RUNSPINE_S3_SECRET_KEY": credentials.s3_secret_key,
+        "RUNSPINE_GRPC_ADDRESS": address,
+        "RUNSPINE_LOG_LEVEL": "warning",
+    }
+    began = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "services.orchestrator"], env=environment)
+    try:
+        with grpc.insecure_channel(address, options=RETRY_SOON) as channel:
+            await asyncio.to_thread(_first_answer, TrainerServiceStub(channel), process, runs)
+            return time.perf_counter() - began
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait)
+
+
+def _first_answer(stub: TrainerServiceStub, process: subprocess.Popen[bytes], runs: int) -> None:
+    while process.poll() is None:
+        try:
+            total = stub.List(wire.ListRequest(page_size=1), timeout=5).total
+        except grpc.RpcError:
+            time.sleep(0.01)
+        else:
+            assert total == runs, f"{total} runs instead of {runs}"
+            return
+    raise RuntimeError(f"the orchestrator ended with {process.returncode}")

@@ -1,0 +1,179 @@
+"""Trainers under a real worker, and the archive behind them: how fast, and each step exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pyarrow as pa
+
+from bench.telemetry_store import blobs_of
+from bench.telemetry_walks import walk
+from runspine.embedded.stack import Stack
+from runspine.wire.v1 import trainer_pb2 as wire
+from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED, Phase
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
+from services.telemetry.core.arrays import joined, numpy
+from services.telemetry.core.counting import counters
+from services.telemetry.edges.chain import Chain
+from services.telemetry.edges.segment_store import SegmentStore
+
+START_SECONDS = 120.0
+# Seldom: looking costs the servers that are measured. Manifests tell when they were written.
+LOOK_SECONDS = 0.25
+ENDED = {COMPLETED, FAILED, CANCELLED}
+
+
+class Wrong(Exception):
+    """The archive does not hold what was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What each trainer of a group does."""
+
+    trainers: int
+    steps: int
+    policy: str = "learning"
+    rate: float = 0.0
+    seed: int = 1
+
+    @property
+    def total(self) -> int:
+        return self.trainers * self.steps
+
+
+@dataclass(slots=True)
+class Group:
+    """Trainers that have been started and wait for the word."""
+
+    asked: Asked
+    runs: list[str]
+    go: Path
+    began: float = 0.0
+    seeds: dict[str, int] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        self.began = time.time()
+        self.go.touch()
+
+
+class Bench:
+    """A stack, and trainers on it."""
+
+    def __init__(self, stack: Stack, folder: Path) -> None:
+        self.stack = stack
+        self._folder = folder
+        self._channel = grpc.aio.insecure_channel(stack.addresses["orchestrator"])
+        self._trainer: Any = TrainerServiceStub(self._channel)
+        self.auth = [("authorization", f"Bearer {stack.token}")]
+        self._groups = 0
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+    @asynccontextmanager
+    async def group(self, asked: Asked) -> AsyncIterator[Group]:
+        """Every trainer is up and has made its steps; `begin` lets them loose."""
+        self._groups += 1
+        folder = self._folder / f"group-{self._groups}"
+        folder.mkdir(parents=True)
+        group = Group(asked, [], folder / "go")
+        for number in range(asked.trainers):
+            seed = asked.seed + number
+            spec = RunSpec(runner="script", command=_command(asked, seed, folder / str(number), group.go))
+            answer = await self._trainer.Submit(wire.SubmitRequest(spec=spec), metadata=self.auth)
+            group.runs.append(answer.run.id)
+            group.seeds[answer.run.id] = seed
+        deadline = time.monotonic() + START_SECONDS
+        while not all((folder / str(n)).exists() for n in range(asked.trainers)):
+            if time.monotonic() > deadline:
+                raise Wrong(f"trainers did not start: {await self._phases(group)}")
+            await asyncio.sleep(0.02)
+        yield group
+
+    async def _phases(self, group: Group) -> list[str]:
+        asked = [wire.GetRequest(run_id=run_id) for run_id in group.runs]
+        runs = [(await self._trainer.Get(each, metadata=self.auth)).run for each in asked]
+        return [f"{Phase.Name(run.phase)} {run.reason}".strip() for run in runs]
+
+    async def ended(self, group: Group) -> None:
+        """Until each run has completed."""
+        for run_id in group.runs:
+            while True:
+                got = await self._trainer.Get(wire.GetRequest(run_id=run_id), metadata=self.auth)
+                if got.run.phase in ENDED:
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+            if got.run.phase != COMPLETED:
+                raise Wrong(f"run {run_id} is {Phase.Name(got.run.phase)}: {got.run.reason}")
+
+    async def archived(self, group: Group) -> float:
+        """When the manifest that completes the group was written, in seconds since 1970."""
+        chain = Chain(blobs_of(self.stack), 0, 1)
+        await chain.load()
+        while True:
+            held = sum(s.rows for run_id in group.runs for s in chain.archive.of(run_id, "steps"))
+            if held >= group.asked.total:
+                return chain.archive.at / 1e6
+            await asyncio.sleep(LOOK_SECONDS)
+            await chain.refresh()
+
+    async def prove(self, group: Group) -> int:
+        """Read everything back. Bytes that the group takes at rest. Raises Wrong."""
+        blobs = blobs_of(self.stack)
+        chain, store = Chain(blobs, 0, 1), SegmentStore(blobs, 1 << 20)
+        await chain.load()
+        size = 0
+        for run_id in group.runs:
+            found = chain.archive.of(run_id, "steps")
+            size += sum(segment.size for segment in found)
+            tables = [await store.whole(segment) for segment in found]
+            await asyncio.to_thread(_check, run_id, tables, group.asked, group.seeds[run_id])
+        return size
+
+
+def _command(asked: Asked, seed: int, ready: Path, go: Path) -> list[str]:
+    said = {
+        "--policy": asked.policy, "--steps": asked.steps, "--seed": seed, "--rate": asked.rate,
+        "--ready": ready, "--go": go,
+    }  # fmt: skip
+    return [sys.executable, "-m", "bench.telemetry_trainer", *(str(x) for pair in said.items() for x in pair)]
+
+
+def _check(run_id: str, tables: list[Any], asked: Asked, seed: int) -> None:
+    """Every (slot, episode, step) once, and each as the trainer made it."""
+    numbers: dict[str, int] = {}
+    keys = np.concatenate([_keys(table, numbers) for table in tables] or [np.empty(0)])
+    different = len(np.unique(keys))
+    if len(keys) != asked.steps or different != asked.steps:
+        lost, doubled = asked.steps - different, len(keys) - different
+        raise Wrong(f"run {run_id}: of {asked.steps} steps {lost} are lost and {doubled} doubled")
+    order = np.argsort(np.concatenate([counters(table) for table in tables]), kind="stable")
+    made = walk(asked.policy, asked.steps, seed)
+    for name, sent in (("action", made.actions), ("flags", made.flags)):
+        if not np.array_equal(np.concatenate([numpy(t, name) for t in tables])[order], sent):
+            raise Wrong(f"run {run_id}: {name} is not what the trainer said")
+    seen = np.concatenate([joined(t.column("observation")).flatten().to_numpy() for t in tables])
+    if not np.array_equal(seen.reshape(-1, 4)[order].view(np.uint32), made.observations.view(np.uint32)):
+        raise Wrong(f"run {run_id}: observations are not what the trainer saw, bit for bit")
+
+
+def _keys(table: Any, numbers: dict[str, int]) -> Any:
+    """(slot, episode, step) of each row as one number."""
+    column = joined(table.column("episode_id"))
+    codes = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    known = [numbers.setdefault(text, len(numbers)) for text in codes.dictionary.to_pylist()]
+    episodes = np.array(known, np.int64)[codes.indices.to_numpy(zero_copy_only=False)]
+    return (
+        episodes << 40 | numpy(table, "slot").astype(np.int64) << 32 | numpy(table, "step").astype(np.int64)
+    )

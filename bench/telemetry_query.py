@@ -1,0 +1,77 @@
+"""`runspine bench query`: the first chart of a very long series, zooms into it, and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Report
+from bench.long_series import HIGH, LOW, NAME, put_series
+from bench.telemetry_store import admin, blobs_of, memory_mib, service, submit
+from runspine.embedded import running_stack
+from runspine.embedded.stack import Stack
+from runspine.wire.v1 import telemetry_pb2 as wire
+from services.telemetry.edges.chain import Chain
+from services.telemetry.edges.segment_store import SegmentStore
+
+Tell = Callable[[str], None]
+# Whatever the length of a series.
+MEMORY_MIB = 512
+
+
+async def bench_query(points: int, tell: Tell) -> Report:
+    report = Report("Long series")
+    with tempfile.TemporaryDirectory(prefix="runspine-bench-") as scratch:
+        tell("a log and a store")
+        async with running_stack(Path(scratch) / "charts", only={"nats", "s3"}) as stack:
+            await measure_chart(report, stack, points, tell)
+    return report
+
+
+async def measure_chart(report: Report, stack: Stack, points: int, tell: Tell) -> None:
+    tell(f"a series of {points:,} points into the archive")
+    blobs = blobs_of(stack)
+    async with admin(stack) as (_, log):
+        run_id = await submit(log)
+        size = await put_series(Chain(blobs, 0, 1), SegmentStore(blobs, 1 << 20), run_id, points)
+    tell("a service that has never seen it, its first chart, and ten zooms")
+    async with service(stack, RUNSPINE_INGEST="false") as (process, stub):
+        # The first question waits for the archive to be read, as at any start.
+        while not (await stub.ListSeries(wire.ListSeriesRequest(run_id=run_id))).series:
+            await asyncio.sleep(0.1)
+        idle = memory_mib(process.pid, "VmRSS")
+
+        async def draw(low: float, high: float) -> tuple[Any, float]:
+            request = wire.QueryMetricsRequest(run_id=run_id, names=[NAME], max_points=1000, to=high)
+            setattr(request, "from", low)
+            began = time.perf_counter()
+            answer = await stub.QueryMetrics(request)
+            return answer.series[0], time.perf_counter() - began
+
+        whole, first = await draw(0, points)
+        assert (whole.points, min(whole.low), max(whole.high)) == (points, LOW, HIGH)
+        zooms = []
+        for n in range(1, 11):
+            start = points * n // 11
+            zoomed, seconds = await draw(start, start + 999)
+            assert zoomed.exact
+            assert len(zoomed.x) == 1000
+            zooms.append(seconds)
+        _, again = await draw(0, points)
+        peak = memory_mib(process.pid, "VmHWM")
+    report.add(
+        f"first chart of {points:,} points", first, "s", target="≤ 1 s", met=first <= 1,
+        beside=f"again {again:.3f} s; the series takes {size / points:.1f} B a point",
+    )  # fmt: skip
+    report.add(
+        "zoom to 1,000 raw points, slowest of 10", max(zooms) * 1000, "ms", target="≤ 300 ms",
+        met=max(zooms) <= 0.3, beside=f"fastest {min(zooms) * 1000:.0f} ms",
+    )  # fmt: skip
+    report.add(
+        "peak memory of the service", peak, "MiB", target=f"≤ {MEMORY_MIB} MiB", met=peak <= MEMORY_MIB,
+        beside=f"{idle:.0f} MiB before the first chart",
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""A trainer that costs next to nothing: it walks through CartPole steps made beforehand, by the SDK.
+
+A process of its own, started by a real worker: `python -m bench.telemetry_trainer …`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import runspine
+from bench.telemetry_walks import TERMINATED, TRUNCATED, Walk, walk
+
+# A paced trainer looks at the clock about this often.
+TICK_SECONDS = 0.005
+
+
+class WalkEnv(gymnasium.Env[Any, Any]):
+    """Gives back what was walked before."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, walked: Walk) -> None:
+        self._first, self._observations = walked.first, walked.observations
+        self._ends = [(bool(f & TERMINATED), bool(f & TRUNCATED)) for f in walked.flags.tolist()]
+        self._at = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        return self._first[min(self._at, len(self._ends) - 1)], {}
+
+    def step(self, action: Any) -> Any:
+        at = self._at
+        self._at = at + 1
+        terminated, truncated = self._ends[at]
+        return self._observations[at], 1.0, terminated, truncated, {}
+
+
+def play(env: Any, actions: list[int], flags: list[int], rate: float) -> None:
+    """Every step, as fast as it goes or so many a second."""
+    step, reset = env.step, env.reset
+    reset(seed=1)
+    chunk = max(1, int(rate * TICK_SECONDS)) if rate else len(actions)
+    began = time.perf_counter()
+    for start in range(0, len(actions), chunk):
+        if rate:
+            time.sleep(max(0.0, began + start / rate - time.perf_counter()))
+        for at in range(start, min(start + chunk, len(actions))):
+            step(actions[at])
+            if flags[at]:
+                reset()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--policy", default="learning")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--rate", type=float, default=0.0, help="steps a second; 0: as many as it can")
+    parser.add_argument("--ready", type=Path, required=True, help="made when it could begin")
+    parser.add_argument("--go", type=Path, required=True, help="awaited before it begins")
+    asked = parser.parse_args()
+    walked = walk(asked.policy, asked.steps, asked.seed)
+    env = runspine.wrap(WalkEnv(walked))
+    actions, flags = walked.actions.tolist(), walked.flags.tolist()
+    asked.ready.touch()
+    while not asked.go.exists():
+        time.sleep(0.005)
+    play(env, actions, flags, asked.rate)
+    runspine.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The secrets of a cluster from what `runspine secrets` has made: .env and tokens.json, each service its own.
+
+runspine secrets --directory secrets
+python deploy/k8s/secrets.py secrets | kubectl apply -f -
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runspine.bucket_rights import Key, seaweed_identities
+
+BUCKET = "runspine"
+# Services that speak to NATS, to S3, or to neither.
+ON_NATS = ("orchestrator", "telemetry", "artifacts", "worker", "launcher")
+ON_S3 = ("orchestrator", "telemetry", "artifacts", "worker")
+
+
+def secret(name: str, values: dict[str, str], namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/part-of": "runspine"},
+        },
+        "type": "Opaque",
+        "stringData": values,
+    }
+
+
+def secrets(variables: dict[str, str], tokens: str, namespace: str) -> list[dict[str, Any]]:
+    """Raises KeyError with the name of what is missing."""
+    found = []
+    for service in ON_NATS:
+        values = {
+            "RUNSPINE_NATS_USER": service,
+            "RUNSPINE_NATS_PASSWORD": variables[f"RUNSPINE_NATS_{service.upper()}_PASSWORD"],
+        }
+        if service in ON_S3:
+            values["RUNSPINE_S3_ACCESS_KEY"] = variables[f"RUNSPINE_S3_{service.upper()}_ACCESS_KEY"]
+            values["RUNSPINE_S3_SECRET_KEY"] = variables[f"RUNSPINE_S3_{service.upper()}_SECRET_KEY"]
+        found.append(secret(f"runspine-{service}", values, namespace))
+    page = {"RUNSPINE_TOKEN": variables["RUNSPINE_DASHBOARD_TOKEN"]}
+    admin = Key(variables["RUNSPINE_S3_ADMIN_ACCESS_KEY"], variables["RUNSPINE_S3_ADMIN_SECRET_KEY"])
+    keys = {
+        name: Key(*(variables[f"RUNSPINE_S3_{name.upper()}_{part}_KEY"] for part in ("ACCESS", "SECRET")))
+        for name in ON_S3
+    }
+    bootstrap = {"RUNSPINE_S3_ADMIN_ACCESS_KEY": admin.access, "RUNSPINE_S3_ADMIN_SECRET_KEY": admin.secret}
+    passwords = {name: value for name, value in variables.items() if name.startswith("RUNSPINE_NATS_")}
+    return [
+        *found,
+        secret("runspine-dashboard", page, namespace),
+        secret("runspine-nats", passwords, namespace),
+        # For an S3 of the cluster's own; of no use with another.
+        secret("runspine-s3", {"s3.json": json.dumps(seaweed_identities(BUCKET, keys, admin))}, namespace),
+        secret("runspine-bootstrap", bootstrap, namespace),
+        secret("runspine-tokens", {"tokens.json": tokens}, namespace),
+    ]
+
+
+def read_variables(path: Path) -> dict[str, str]:
+    pairs = (line.partition("=") for line in path.read_text().splitlines() if not line.startswith("#"))
+    return {name.strip(): value.strip() for name, mark, value in pairs if mark and value.strip()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Kubernetes secrets from a folder of `runspine secrets`.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--namespace", default="runspine")
+    given = parser.parse_args()
+    try:
+        variables = read_variables(given.directory / ".env")
+        tokens = (given.directory / "tokens.json").read_text()
+        made = secrets(variables, tokens, given.namespace)
+    except OSError as error:
+        sys.stderr.write(f"{error.filename}: {error.strerror}; make it with `runspine secrets`\n")
+        return 2
+    except KeyError as error:
+        sys.stderr.write(f"{given.directory / '.env'} lacks {error}; run `runspine secrets` again\n")
+        return 2
+    yaml.safe_dump_all(made, sys.stdout, sort_keys=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Runspine: an event-sourced control plane for reinforcement-learning training.
+
+For a trainer: `run = runspine.init()`, `env = runspine.wrap(env)`, `run.log({...}, step=...)`.
+See docs/howto/sdk.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runspine.sdk import (
+        Diverged,
+        Run,
+        checkpoint,
+        finish,
+        init,
+        log,
+        log_artifact,
+        log_episode,
+        progress,
+        wrap,
+    )
+
+__version__ = "0.1.0"
+__all__ = [
+    "Diverged",
+    "Run",
+    "__version__",
+    "checkpoint",
+    "finish",
+    "init",
+    "log",
+    "log_artifact",
+    "log_episode",
+    "progress",
+    "wrap",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The SDK is loaded when it is first used: the command line and the services never need it."""
+    if name in __all__:
+        return getattr(importlib.import_module("runspine.sdk"), name)
+    raise AttributeError(f"module 'runspine' has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""`python -m runspine` is the `runspine` command."""
+
+from runspine.cli import main
+
+main()

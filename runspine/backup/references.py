@@ -1,0 +1,49 @@
+"""Which objects the facts speak of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from runspine.wire.v1.facts_pb2 import Commit, Fact
+from runspine.wire.v1.trainer_pb2 import LogRecord
+
+
+@dataclass(slots=True)
+class References:
+    """Digests by the subject that keeps them: a run may prune what another still has."""
+
+    kept: dict[str, set[str]] = field(default_factory=dict)
+
+    def feed(self, records: Iterable[LogRecord]) -> None:
+        for record in records:
+            run_id = record.subject.partition(".")[2]
+            for fact in Commit.FromString(record.commit).facts:
+                self._apply(run_id, fact)
+
+    def _apply(self, run_id: str, fact: Fact) -> None:
+        match fact.WhichOneof("kind"):
+            case "artifact_produced":
+                self._keep(run_id, fact.artifact_produced.digest)
+            case "checkpoint_imported":
+                self._keep(run_id, fact.checkpoint_imported.digest)
+            case "artifact_restored":
+                self._keep(run_id, fact.artifact_restored.digest)
+            case "artifact_pruned":
+                self._drop(run_id, fact.artifact_pruned.digest)
+            case "artifact_erased":
+                self._drop(run_id, fact.artifact_erased.digest)
+            case "artifact_corrupt":
+                # Known to be lost before the backup: it has nothing new to say.
+                self._drop(run_id, fact.artifact_corrupt.digest)
+            case "artifact_mended":
+                self._keep(run_id, fact.artifact_mended.digest)
+
+    def digests(self) -> set[str]:
+        return set().union(*self.kept.values())
+
+    def _keep(self, run_id: str, digest: str) -> None:
+        self.kept.setdefault(run_id, set()).add(digest)
+
+    def _drop(self, run_id: str, digest: str) -> None:
+        self.kept.get(run_id, set()).discard(digest)

@@ -1,0 +1,93 @@
+"""Where a system lies: its NATS and its S3, and who we are there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from runspine.artifact_blobs import ArtifactS3Blobs
+from runspine.embedded.credentials import Credentials, load_credentials
+from runspine.embedded.home import Home, default_home
+from runspine.embedded.record import running_record
+from runspine.embedded.s3 import BUCKET
+from runspine.errors import Refused, Unreachable
+from runspine.log.jetstream import JetStreamLog
+from runspine.log.link import Account, Link
+from runspine.log.permissions import inbox_of
+from runspine.log.publisher import Publisher
+from runspine.settings import ServiceSettings
+
+ADMIN = "admin"
+CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A site one can read from and write to."""
+
+    link: Link
+    publisher: Publisher
+    log: JetStreamLog
+    blobs: ArtifactS3Blobs
+
+
+def named_site(environment: Mapping[str, str] = os.environ) -> ServiceSettings | None:
+    """The site that RUNSPINE_NATS_URL and its companions name, or None when they name none."""
+    if not environment.get("RUNSPINE_NATS_URL"):
+        return None
+    settings = ServiceSettings.from_environment()
+    return settings if settings.nats_user else settings.model_copy(update={"nats_user": ADMIN})
+
+
+def running_site() -> ServiceSettings:
+    """The site that is named, else the stack that runs in RUNSPINE_HOME. Raises Refused."""
+    if (named := named_site()) is not None:
+        return named
+    home = Home.at(default_home())
+    record = running_record(home)
+    if record is None:
+        raise Refused(
+            f"no stack runs in {home.path}: start it with `runspine up`, or name another "
+            "with RUNSPINE_NATS_URL and RUNSPINE_S3_ENDPOINT and their users"
+        )
+    return embedded_site(home, load_credentials(home), record.addresses)
+
+
+def embedded_site(home: Home, credentials: Credentials, addresses: Mapping[str, str]) -> ServiceSettings:
+    return ServiceSettings.model_validate(
+        {
+            "nats_url": f"nats://{addresses['nats']}",
+            "nats_user": ADMIN,
+            "nats_password": credentials.nats[ADMIN],
+            "s3_endpoint": addresses["s3"],
+            "s3_access_key": credentials.s3_access_key,
+            "s3_secret_key": credentials.s3_secret_key,
+            "s3_bucket": BUCKET,
+            "s3_sync_dir": home.s3,
+        }
+    )
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: ServiceSettings) -> AsyncIterator[Open]:
+    """Connected to both. Raises Unreachable when NATS does not let us in."""
+    account = Account(
+        url=settings.nats_url,
+        user=settings.nats_user,
+        password=settings.nats_password.get_secret_value(),
+        inbox=inbox_of(settings.nats_user) if settings.nats_user else "_INBOX",
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        link = Link(account, "backup")
+        try:
+            # A link tries for ever, which suits a service and not a person who waits.
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await stack.enter_async_context(link)
+        except TimeoutError as error:
+            why = link.last_error or "no answer"
+            raise Unreachable(f"NATS at {account.url} as user {account.user!r}: {why}") from error
+        publisher = await stack.enter_async_context(Publisher(link))
+        yield Open(link, publisher, JetStreamLog(link, publisher), ArtifactS3Blobs(settings))

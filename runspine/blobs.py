@@ -1,0 +1,227 @@
+"""Objects in S3, through the minio client."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, ParamSpec, Protocol, TypeVar, cast
+
+import urllib3
+from minio import Minio
+from minio.error import MinioException, S3Error
+
+from runspine.settings import ServiceSettings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Larger files travel in parts of this size, a few at a time.
+PART_BYTES = 16 << 20
+MOST_PARTS = 9_000
+CHUNK = 1 << 20
+GONE = ("NoSuchKey", "NotFound")
+
+
+class BlobsUnavailable(Exception):
+    """The S3 server does not answer or refuses us."""
+
+
+class NotWritten(BlobsUnavailable):
+    """The object could not be written to this machine's disk."""
+
+
+class Changed(Exception):
+    """The file is not what its digest says: it was written to meanwhile."""
+
+
+class Blobs(Protocol):
+    async def put(self, key: str, data: bytes) -> None:
+        """Store an object; it is durable when this returns."""
+
+    async def get(self, key: str) -> bytes | None:
+        """An object's bytes, or None when there is none."""
+
+    async def put_file(self, path: Path, key: str, digest: str) -> None:
+        """Store a file of this SHA-256, durably. Raises Changed, and OSError when it cannot be read."""
+
+    async def get_file(self, key: str, path: Path) -> bool:
+        """Write an object to a file; False when there is none. Raises NotWritten too."""
+
+    async def stat(self, key: str) -> int | None:
+        """An object's size, or None when there is none."""
+
+    async def keys(self, prefix: str) -> list[str]:
+        """Names that begin with the prefix, sorted."""
+
+    async def delete(self, key: str) -> None:
+        """Remove an object; no error when there is none."""
+
+
+class S3Blobs:
+    """Any S3 server. With `sync_dir`, its data directory is synced after each put.
+
+    SeaweedFS acknowledges before the bytes are on disk; without the sync an acknowledged object
+    is lost with the power.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._bucket = settings.s3_bucket
+        self._sync_dir = settings.s3_sync_dir
+        self._endpoint = settings.s3_endpoint
+        self._client = Minio(
+            settings.s3_endpoint,
+            access_key=settings.s3_access_key,
+            secret_key=settings.s3_secret_key.get_secret_value(),
+            secure=settings.s3_secure,
+            region="us-east-1",
+            http_client=urllib3.PoolManager(
+                timeout=urllib3.Timeout(connect=2, read=30),
+                retries=urllib3.Retry(total=1, backoff_factor=0.1),
+                maxsize=16,
+            ),
+        )
+
+    async def put(self, key: str, data: bytes) -> None:
+        await self._call(self._put, key, data)
+
+    async def get(self, key: str) -> bytes | None:
+        return await self._call(self._get, key)
+
+    async def put_file(self, path: Path, key: str, digest: str) -> None:
+        file = await asyncio.to_thread(path.open, "rb")
+        with file:
+            await self._call(self._put_stream, file, os.fstat(file.fileno()).st_size, key, digest)
+
+    async def get_file(self, key: str, path: Path) -> bool:
+        return await self._call(self._get_file, key, path)
+
+    async def stat(self, key: str) -> int | None:
+        return await self._call(self._stat, key)
+
+    async def keys(self, prefix: str) -> list[str]:
+        return await self._call(lambda: sorted(self._list(prefix)))
+
+    async def delete(self, key: str) -> None:
+        await self._call(self._client.remove_object, self._bucket, key)
+
+    async def ensure_bucket(self) -> None:
+        await self._call(self._make_bucket)
+
+    async def _call(self, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Off the event loop, with one error for all that can go wrong on the way."""
+        try:
+            return await asyncio.to_thread(function, *args, **named)
+        except (MinioException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise BlobsUnavailable(f"S3 at {self._endpoint}, bucket {self._bucket}: {error}") from error
+
+    def _put(self, key: str, data: bytes) -> None:
+        self._client.put_object(self._bucket, key, io.BytesIO(data), len(data))
+        self._sync()
+
+    def _put_stream(self, file: BinaryIO, size: int, key: str, digest: str) -> None:
+        reading = Hashing(file)
+        self._client.put_object(
+            self._bucket,
+            key,
+            cast(BinaryIO, reading),
+            size,
+            part_size=max(PART_BYTES, size // MOST_PARTS),
+            metadata={"sha256": digest},
+        )
+        if reading.hexdigest() != digest:
+            # Under a name that promises other bytes it must not stay.
+            self._client.remove_object(self._bucket, key)
+            raise Changed(f"the file for {key} was written to while it was being stored")
+        self._sync()
+
+    def _sync(self) -> None:
+        if self._sync_dir is not None:
+            sync_filesystem(self._sync_dir)
+
+    def _stat(self, key: str) -> int | None:
+        try:
+            return self._client.stat_object(self._bucket, key).size
+        except S3Error as error:
+            if error.code in GONE:
+                return None
+            raise
+
+    def _get_file(self, key: str, path: Path) -> bool:
+        try:
+            response = self._client.get_object(self._bucket, key)
+        except S3Error as error:
+            if error.code in GONE:
+                return False
+            raise
+        try:
+            _write(path, response.stream(CHUNK))
+        finally:
+            response.close()
+            response.release_conn()
+        return True
+
+    def _get(self, key: str) -> bytes | None:
+        try:
+            response = self._client.get_object(self._bucket, key)
+        except S3Error as error:
+            if error.code in GONE:
+                return None
+            raise
+        try:
+            return response.read()
+        finally:
+            response.close()
+            response.release_conn()
+
+    def _list(self, prefix: str) -> Iterator[str]:
+        for found in self._client.list_objects(self._bucket, prefix, recursive=True):
+            if found.object_name:
+                yield found.object_name
+
+    def _make_bucket(self) -> None:
+        if not self._client.bucket_exists(self._bucket):
+            try:
+                self._client.make_bucket(self._bucket)
+            except S3Error as error:
+                if error.code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                    raise
+
+
+def _write(path: Path, chunks: Iterator[bytes]) -> None:
+    try:
+        with path.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+    except OSError as error:
+        raise NotWritten(f"{path}: {error}") from error
+
+
+class Hashing:
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._hash.update(data)
+        return data
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def sync_filesystem(directory: Path) -> None:
+    """Flush the file system that holds a directory, as syncfs(2) does."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), f"syncfs {directory}")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,80 @@
+"""`runspine bench`: measure what we promise, beside what the machine itself can do."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.group()
+def bench() -> None:
+    """Measure what Runspine promises, on this machine, beside its limits."""
+
+
+@bench.command()
+@click.option("--facts", default=1_000_000, show_default=True, help="length of the log for the restart")
+@click.option("--runs", default=100, show_default=True, help="runs for submit → RUNNING")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON")
+def control(facts: int, runs: int, as_json: bool) -> None:
+    """Submit to RUNNING, admissions per second, restart on a long log."""
+    import asyncio
+    import json
+
+    from bench.control import bench_control
+
+    report = asyncio.run(bench_control(facts, runs, lambda line: click.echo(line, err=True)))
+    click.echo(json.dumps(report.as_json()) if as_json else report.as_markdown())
+    raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)
+
+
+@bench.command()
+@click.option("--rounds", default=9, show_default=True, help="rounds on the trivial env, bare and captured")
+@click.option("--iterations", default=300, show_default=True, help="PPO iterations of 512 steps each")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON")
+def trainer(rounds: int, iterations: int, as_json: bool) -> None:
+    """What capturing every step costs the trainer, beside tensorboardX and wandb."""
+    import json
+
+    from bench.trainer import bench_trainer
+
+    report = bench_trainer(rounds, iterations, lambda line: click.echo(line, err=True))
+    click.echo(json.dumps(report.as_json()) if as_json else report.as_markdown())
+    raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="one short round of each: under two minutes")
+@click.option("--rounds", default=3, show_default=True, help="how often each is measured, in turn")
+@click.option("--steps", default=2_000_000, show_default=True, help="steps of all trainers in one round")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON")
+def telemetry(quick: bool, rounds: int, steps: int, as_json: bool) -> None:
+    """Steps durable end to end and at a subscriber, beside W&B, tensorboardX and MLflow."""
+    import asyncio
+    import json
+
+    from bench.screen import show, stages
+    from bench.telemetry import QUICK, Size, bench_telemetry
+    from bench.telemetry import stages as count
+
+    size = QUICK if quick else Size(rounds=rounds, steps=steps)
+    with stages(count(size), quiet=as_json) as tell:
+        report = asyncio.run(bench_telemetry(size, tell))
+    click.echo(json.dumps(report.as_json())) if as_json else show(report)
+    raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="a hundredth of the points")
+@click.option("--points", default=100_000_000, show_default=True, help="length of the series")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON")
+def query(quick: bool, points: int, as_json: bool) -> None:
+    """Chart a very long series and zoom into it; memory of the service meanwhile."""
+    import asyncio
+    import json
+
+    from bench.screen import show, stages
+    from bench.telemetry_query import bench_query
+
+    with stages(3, quiet=as_json) as tell:
+        report = asyncio.run(bench_query(points // 100 if quick else points, tell))
+    click.echo(json.dumps(report.as_json())) if as_json else show(report)
+    raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)

@@ -1,0 +1,155 @@
+"""A fact in one line, for timelines and feeds."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from runspine.cli import artifact_facts
+from runspine.cli.text import escaped, local_time, number, size, span
+from runspine.plain import enum_word
+from runspine.wire.v1.facts_pb2 import AttemptExited, AttemptStarted, Counts, Fact, Outcome, Progress
+
+
+def describe(fact: Fact) -> str:
+    """What happened, safe to print."""
+    kind = fact.WhichOneof("kind")
+    if kind is None:
+        return "a kind of fact this version does not know"
+    return escaped(WORDS[kind](getattr(fact, kind)))
+
+
+def style_of(fact: Fact) -> str:
+    return _STYLES.get(fact.WhichOneof("kind") or "", "")
+
+
+def progress_words(progress: Progress) -> list[str]:
+    """step 1,200/50,000 (2 %), 12 episodes, return 21.5, 3,120 steps/s"""
+    words = []
+    if progress.total_steps and (progress.step or not progress.episodes):
+        share = 100 * progress.step / progress.total_steps
+        words.append(f"step {progress.step:,}/{progress.total_steps:,} ({share:.0f} %)")
+    elif progress.step:
+        words.append(f"step {progress.step:,}")
+    if progress.episodes:
+        words.append(f"{progress.episodes:,} episode{'s' if progress.episodes > 1 else ''}")
+    if progress.HasField("mean_return"):
+        words.append(f"mean return {number(progress.mean_return)}")
+    if progress.HasField("evaluation"):
+        told = progress.evaluation
+        words.append(
+            f"evaluated {number(told.mean)} ± {number(told.std, 3)} in {told.batches:,} "
+            f"batch{'es' if told.batches > 1 else ''}"
+        )
+    if progress.steps_per_second:
+        words.append(f"{progress.steps_per_second:,.0f} steps/s")
+    if progress.held_back:
+        words.append(f"held back: {escaped(progress.held_back)} ({span(progress.held_back_seconds)} so far)")
+    return words
+
+
+def counts_words(counts: Counts) -> str:
+    parts = [
+        f"{counts.steps:,} steps",
+        f"{counts.episodes:,} episodes",
+        f"{counts.metrics:,} metrics",
+        f"{counts.log_lines:,} log lines",
+    ]
+    if counts.malformed:
+        parts.append(f"{counts.malformed:,} malformed lines")
+    return ", ".join(parts)
+
+
+def pending_words(count: int) -> str:
+    """What is still on its way to S3; nothing when all is there."""
+    return f"{count:,} artifact{'s' if count > 1 else ''} still to be uploaded" if count else ""
+
+
+def exit_words(exited: AttemptExited) -> str:
+    """How an attempt ended, as a sentence's end."""
+    outcome = enum_word(Outcome.DESCRIPTOR, exited.outcome).replace("_", " ") or "ended"
+    if exited.signal:
+        how = f"signal {exited.signal}"
+    elif exited.outcome == Outcome.EXITED:
+        how = f"exit code {exited.exit_code}"
+    else:
+        how = ""
+    told = f"{outcome} ({how})" if how else outcome
+    return f"{told}: {exited.reason}" if exited.reason else told
+
+
+def _because(text: str) -> str:
+    return f": {text}" if text else ""
+
+
+def _resumed(started: AttemptStarted) -> str:
+    if not started.HasField("resumed_from"):
+        return ""
+    origin = started.resumed_from
+    return f", going on from step {origin.step:,} of attempt {origin.attempt}"
+
+
+def _by(name: str) -> str:
+    return f" by {name}" if name else ""
+
+
+WORDS: dict[str, Callable[[Any], str]] = {
+    "run_submitted": lambda f: (
+        f"submitted{_by(f.submitted_by)} as {f.name}" + (f", again from {f.parent}" if f.parent else "")
+    ),
+    "run_queued": lambda f: f"waits for a worker (attempt {f.attempt})",
+    "run_started": lambda f: f"attempt {f.attempt} runs on {f.worker_id}",
+    "run_went_stale": lambda f: (
+        f"attempt {f.attempt} is stale: its worker was last heard {local_time(f.last_heard)}"
+    ),
+    "run_came_back": lambda f: f"attempt {f.attempt} is back: its worker was heard again",
+    "run_cancel_requested": lambda f: f"cancel requested{_by(f.requested_by)}{_because(f.reason)}",
+    "run_completed": lambda f: f"completed: {counts_words(f.counts)}",
+    "run_failed": lambda f: f"failed{_because(f.reason)}",
+    "run_cancelled": lambda f: f"cancelled{_because(f.reason)}",
+    "run_requeued": lambda f: (
+        f"waits again, for attempt {f.attempt}{_because(f.reason)}"
+        + (f" (not before {local_time(f.not_before)})" if f.not_before else "")
+    ),
+    "run_priority_changed": lambda f: f"priority is now {f.priority}{_by(f.changed_by)}",
+    "run_labelled": lambda f: (
+        "labels: " + ", ".join(f"{k}={v}" if v else f"{k} removed" for k, v in sorted(f.labels.items()))
+    ),
+    "key_reserved": lambda f: f"key stands for run {f.run_id}",
+    "attempt_started": lambda f: (
+        f"attempt {f.attempt} started on {f.worker_id or f.host}{_resumed(f)}: {shlex.join(f.command)}"
+    ),
+    "artifact_produced": lambda f: f"{f.kind} {f.name} stored ({size(f.size)}, sha256 {f.digest[:12]})",
+    "artifact_given_up": lambda f: f"{f.kind} {f.name} is not stored{_because(f.reason)}",
+    "attempt_progressed": lambda f: ", ".join(
+        progress_words(f.progress) or [f"attempt {f.attempt}: no progress told yet"]
+    ),
+    "attempt_exited": lambda f: f"attempt {f.attempt} {exit_words(f)}",
+    "worker_online": lambda f: (
+        f"worker {f.worker_id} is online: {f.slots} slots, pools {', '.join(f.pools) or 'none'}"
+    ),
+    "worker_offline": lambda f: f"worker {f.worker_id} is offline{_because(f.reason)}",
+    **artifact_facts.WORDS,
+}
+
+_STYLES = {
+    "artifact_corrupt": "red",
+    "artifact_pruned": "magenta",
+    "run_started": "blue",
+    "run_went_stale": "yellow",
+    "run_came_back": "blue",
+    "run_cancel_requested": "yellow",
+    "run_completed": "green",
+    "run_failed": "red",
+    "run_cancelled": "magenta",
+    "run_requeued": "yellow",
+    "attempt_progressed": "dim",
+    "artifact_given_up": "yellow",
+}
+
+
+def elapsed(started_at: int, ended_at: int, now: float) -> str:
+    if not started_at:
+        return "–"
+    return span((ended_at / 1e6 if ended_at else now) - started_at / 1e6)

@@ -1,0 +1,199 @@
+"""What `runspine replay` has found, for people and for scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runspine.cli.screen import say
+from runspine.cli.text import escaped, number, size, span
+from runspine.replay import Divergence, Record, Verdict
+from runspine.replay.divergence import first_difference, short
+from runspine.sdk.text import plain
+
+if TYPE_CHECKING:
+    from runspine.replay.clip import Clip
+
+KINDS = {"whole": "whole", "json": "whole", "hash": "by hash", "none": "not kept"}
+
+
+class Told:
+    def __init__(self, run_id: str, record: Record) -> None:
+        self.run_id = run_id
+        self.record = record
+        self.clip: Clip | None = None
+        self._verdict: Verdict | None = None
+        # Where the env left the record while it drew, though it had not without drawing.
+        self.drawn: Divergence | None = None
+        # Why no file was written, and who drew the one that was.
+        self.unfilmed = ""
+        self.source = "env"
+        self._stored = ""
+        self._step: dict[str, Any] | None = None
+
+    @property
+    def is_stored(self) -> bool:
+        return bool(self._stored)
+
+    def verdict(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def stored(self, why: str) -> None:
+        """Nothing was played; what is on record serves."""
+        self._stored = why
+
+    def step(self, number: int) -> None:
+        found = self.record.step(number)
+        seen, row = self.record.seen(number)
+        self._step = {
+            **found._asdict(),
+            "action": plain(found.action),
+            "return_so_far": float(self.record.rewards[: number + 1].sum()),
+            "observation": seen.told(row),
+            "observation_kept": seen.kind,
+            "verified": self._verified(number),
+        }
+
+    def plain(self) -> dict[str, Any]:
+        verdict, record = self._verdict, self.record
+        return {
+            "run_id": self.run_id,
+            "episode": self._episode(),
+            "outcome": self._outcome(),
+            "reason": self._stored or None,
+            "verified_steps": verdict.steps if verdict else 0,
+            "observations": record.kinds,
+            "divergence": _divergence(self.drawn or (verdict.divergence if verdict else None)),
+            "changed_packages": [
+                {"package": c.package, "recorded": c.recorded, "now": c.now} for c in verdict.changed
+            ]
+            if verdict
+            else [],
+            "way": str(verdict.way) if verdict else None,
+            "steps_per_second": round(self._speed()) if verdict else None,
+            "step": self._step,
+            "out": _clip(self.clip) | {"source": self.source} if self.clip else None,
+            "unfilmed": self.unfilmed or None,
+        }
+
+    def say(self) -> None:
+        told = self._episode()
+        name = escaped(told["env_id"] or "unknown env")
+        index = "" if told["index"] is None else f" {told['index']}"
+        say(f"{name}  episode{index} ({escaped(told['id'])}), slot {told['slot']}", "bold")
+        say(f"  {told['steps']:,} steps, return {number(told['return'])}, {told['end']}")
+        if self.record.missing:
+            say(f"  {self.record.missing:,} steps are not on record; what is, was played", "yellow")
+        if self._verdict is None:
+            self._say_stored()
+        elif self._verdict.exact:
+            self._say_exact(self._verdict)
+        else:
+            self._say_diverged(self._verdict)
+        if self._step is not None:
+            self._say_step(self._step)
+        if self.drawn is not None:
+            say(f"✗ while it drew, the env {self.drawn}", "bold red")
+            say("  The frames from there on are stamped: they are not the original.", "red")
+        if self.unfilmed:
+            say(f"  no file was written: {escaped(self.unfilmed)}", "red")
+        if self.clip is not None:
+            clip = self.clip
+            what = f"{clip.frames:,} frames, {clip.fps} a second" if clip.frames > 1 else "1 frame"
+            say(f"  wrote {clip.path} ({clip.width}x{clip.height}, {what}, {size(clip.bytes)})")
+            if self.source != "env" and self._verdict is not None:
+                say("  The env draws no frames: these are its observations.", "dim")
+
+    def _say_exact(self, verdict: Verdict) -> None:
+        say(f"✓ exact: {verdict.steps:,} steps re-simulated {verdict.way}, {span(verdict.seconds)}", "green")
+        seen = set(self.record.kinds) - {"none"}
+        same = f"rewards, ends and observations ({self._kinds()})" if seen else "rewards and ends"
+        say(f"  {same} are those on record" + ("" if seen else "; observations were not kept"))
+        for each in verdict.changed:
+            say(f"  all the same, although {each}", "dim")
+
+    def _say_diverged(self, verdict: Verdict) -> None:
+        found = verdict.divergence
+        assert found is not None
+        say(f"✗ DIVERGED {found.where} of {self.record.length:,}: {found.field}", "bold red")
+        say(f"  recorded  {escaped(short(found.recorded, 300))}")
+        say(f"  got       {escaped(short(found.got, 300))}")
+        place = first_difference(found.recorded, found.got)
+        if place:
+            say(f"  first     {list(place[0])}: {place[1]!r} and {place[2]!r}")
+        say(
+            f"  The {verdict.steps:,} steps before it are as recorded. What follows is not the original.",
+            "red",
+        )
+        for each in verdict.changed:
+            say(f"  {each}", "yellow")
+        if not verdict.changed:
+            say("  No package differs. " + self._likely(), "yellow")
+
+    def _likely(self) -> str:
+        if not self.record.beginning.is_known:
+            return "How the episode began is not on record: wrap the env itself, or seed its reset."
+        return "The env may draw on chance besides its own generator, or the record was changed."
+
+    def _say_stored(self) -> None:
+        say(f"– not re-simulated: {escaped(self._stored)}", "yellow")
+        say(f"  on record: {self.record.length:,} actions, rewards and ends; observations {self._kinds()}")
+
+    def _say_step(self, step: dict[str, Any]) -> None:
+        ends = [word for word in ("terminated", "truncated") if step[word]]
+        say(f"  step {step['number']:,} of {self.record.length:,}", "bold")
+        say(f"    action       {escaped(short(step['action'], 300))}")
+        so_far = number(step["return_so_far"], 8)
+        say(f"    reward       {number(step['reward'], 10)}  (return so far {so_far})")
+        say(f"    ends         {' and '.join(ends) or 'no'}")
+        say(f"    observation  {escaped(short(step['observation'] or 'not kept', 600))}")
+        say(f"    verified     {'yes' if step['verified'] else 'no'}", "" if step["verified"] else "red")
+
+    def _verified(self, number: int) -> bool:
+        return self._verdict is not None and number < self._verdict.steps
+
+    def _kinds(self) -> str:
+        counts: dict[str, int] = {}
+        for kind, count in self.record.kinds.items():
+            counts[KINDS[kind]] = counts.get(KINDS[kind], 0) + count
+        return ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "not kept"
+
+    def _speed(self) -> float:
+        assert self._verdict is not None
+        return self._verdict.steps / self._verdict.seconds if self._verdict.seconds else 0.0
+
+    def _outcome(self) -> str:
+        if self._verdict is None:
+            return "stored"
+        return "exact" if self._verdict.exact and self.drawn is None else "diverged"
+
+    def _episode(self) -> dict[str, Any]:
+        entry = self.record.said.entry
+        ended = entry.episode.steps > 0 or entry.episode.ended_at > 0
+        flags = self.record.flags[-1] if self.record.flags else 0
+        return {
+            "index": entry.index if ended else None,
+            "id": self.record.id,
+            "attempt": entry.attempt,
+            "slot": self.record.slot,
+            "env_id": self.record.env.env_id,
+            "steps": self.record.length,
+            "return": float(getattr(entry.episode, "return")) if ended else float(self.record.rewards.sum()),
+            "end": ("not ended", "terminated", "truncated", "terminated and truncated")[flags & 3],
+        }
+
+
+def _divergence(found: Divergence | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"step": found.step, "field": found.field, "recorded": found.recorded, "got": found.got}
+
+
+def _clip(clip: Clip) -> dict[str, Any]:
+    return {
+        "path": str(clip.path),
+        "frames": clip.frames,
+        "width": clip.width,
+        "height": clip.height,
+        "fps": clip.fps,
+        "bytes": clip.bytes,
+    }

@@ -1,0 +1,186 @@
+"""`runspine tensorboard`: runs in TensorBoard, live ones as they go."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from runspine.cli.edge import json_option
+from runspine.cli.export import export_runs, stopped_by_signal, unique
+from runspine.cli.screen import has_ended, note, say, say_json
+from runspine.cli.selection import select
+from runspine.client import Client
+from runspine.errors import Invalid, RunspineError
+from runspine.sinks.catalogue import Options
+from runspine.wire.v1.run_pb2 import Run
+
+START_SECONDS = 60.0
+RELOAD_SECONDS = 5
+# TensorBoard keeps 1,000 points of a series unless it is told otherwise.
+POINTS = 10_000
+
+
+@click.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option(
+    "--group",
+    "selections",
+    multiple=True,
+    metavar="KEY=VALUE[,…]",
+    help="Runs with this env, algo, runner, project, name or label; repeat for more.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1.  [default: a free one]")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the event files.  [default: in the user's cache]",
+)
+@json_option
+def tensorboard(
+    runs: tuple[str, ...], selections: tuple[str, ...], port: int | None, out: Path | None, as_json: bool
+) -> None:
+    """Look at runs in TensorBoard; runs that go on are followed. Ctrl-C ends it.
+
+    \b
+    runspine tensorboard RUN
+    runspine tensorboard --group env=CartPole-v1
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        raise Invalid("it needs the package tensorboard; install it with: pip install 'runspine[sinks]'")
+    with Client() as client, stopped_by_signal() as stop:
+        chosen = unique(select(client, runs, selections)[0])
+        folder = out or _cache(client, chosen)
+        with _filling(client, chosen, folder, stop), _serving(folder, port) as (url, process):
+            _tell(url, folder, chosen, as_json)
+            _until_over(process, stop)
+
+
+def _tell(url: str, folder: Path, runs: list[Run], as_json: bool) -> None:
+    if as_json:
+        say_json({"url": url, "folder": str(folder), "runs": [run.id for run in runs]})
+        return
+    say(url)
+    live = sum(not has_ended(run) for run in runs)
+    follows = f", {live} of them still going on and followed" if live else ""
+    note(f"{len(runs)} runs{follows}; event files in {folder}. Ctrl-C ends it.")
+
+
+def _cache(client: Client, runs: list[Run]) -> Path:
+    """A folder for these very runs: TensorBoard shows all there is in one."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    names = "\n".join([client.endpoint.trainer, *sorted(run.id for run in runs)])
+    return base / "runspine" / "tensorboard" / hashlib.sha256(names.encode()).hexdigest()[:16]
+
+
+def _until_over(process: subprocess.Popen[bytes], stop: threading.Event) -> None:
+    while not stop.wait(0.3):
+        if process.poll() is not None:
+            raise Invalid(f"TensorBoard ended by itself with exit code {process.returncode}")
+
+
+@contextlib.contextmanager
+def _filling(client: Client, runs: list[Run], folder: Path, stop: threading.Event) -> Iterator[None]:
+    """The folder is filled side by side with the page: with what there is, then with what comes."""
+
+    def fill() -> None:
+        try:
+            export_runs(client, runs, "tensorboard", folder, Options(), True, stop, quiet=True)
+        except RunspineError as error:
+            note(f"the runs are no longer followed: {error}")
+
+    folder.mkdir(parents=True, exist_ok=True)
+    thread = threading.Thread(target=fill)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _serving(folder: Path, port: int | None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """TensorBoard on loopback, in a session of its own: Ctrl-C is ours to handle."""
+    port = port or _free_port()
+    _check_free(port)
+    log_path = folder / "tensorboard.log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [*_tether(), sys.executable, "-m", "tensorboard.main", *_arguments(folder, port)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _until_answers(process, port, log_path)
+        yield f"http://127.0.0.1:{port}/", process
+    finally:
+        _end(process)
+
+
+def _arguments(folder: Path, port: int) -> list[str]:
+    return [
+        f"--logdir={folder}",
+        "--host=127.0.0.1",
+        f"--port={port}",
+        f"--reload_interval={RELOAD_SECONDS}",
+        f"--samples_per_plugin=scalars={POINTS}",
+        # Its fast loader is a process of its own that would outlive a kill.
+        "--load_fast=false",
+    ]
+
+
+def _tether() -> list[str]:
+    """So that it does not outlive us, even when we are killed."""
+    from runspine.embedded import tether
+
+    return [sys.executable, tether.__file__, str(int(signal.SIGTERM)), str(os.getpid())]
+
+
+def _until_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    words = log.read_text(errors="replace").strip().splitlines()[-5:]
+    raise Invalid("TensorBoard does not start:\n" + "\n".join(words))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise Invalid(f"--port {port}: cannot listen there: {error.strerror}") from error
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,243 @@
+"""A comparison of groups of runs: the bands to draw and the table to read. Pure."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from runspine.compare.curves import Curve, grid_over, on_grid
+from runspine.compare.efficiency import area, final, reached
+from runspine.compare.groups import Group
+from runspine.compare.statistics import STATISTICS, Interval, bootstrap, iqm, mean
+
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    points: int = 100
+    # Each place of a curve is the mean over so much of the range before it.
+    window: float = 0.05
+    statistic: str = "iqm"
+    confidence: float = 0.95
+    samples: int = 2000
+    seed: int = 0
+    # Part of the budget, from its end, that final performance is measured over.
+    share: float = 0.1
+    threshold: float | None = None
+    # To the end of the longest run, over the runs that are still there; otherwise to that of the shortest.
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One number for a group, and its interval where there is one."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What one run contributes."""
+
+    run_id: str
+    name: str
+    final: float
+    area: float
+    reached: float
+    end: float
+    points: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A group's curve on the grid, with the interval around it and how many runs it is over."""
+
+    x: Values
+    y: Values
+    low: Values
+    high: Values
+    runs: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    label: str
+    band: Band
+    seeds: tuple[Seed, ...]
+    final_mean: float
+    final_std: float
+    final_iqm: Estimate
+    area: Estimate
+    # Median over the seeds; infinity when half of them or more never get there.
+    reached: float
+    reached_count: int
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    groups: tuple[Compared, ...]
+    threshold: float
+    # Whether the threshold was given, or taken from the curves.
+    threshold_given: bool
+    # Up to where areas are measured: the same for all.
+    area_end: float
+
+
+def compare(groups: Sequence[Group], curves: Mapping[str, Curve], settings: Settings) -> Comparison:
+    """`curves` are by run id, each with at least one point."""
+    every = [curves[member.run_id] for group in groups for member in group.members]
+    grid = grid_over(every, settings.points)
+    ends = [_end([curves[m.run_id] for m in group.members], settings.whole) for group in groups]
+    common = max(min(curve.end for curve in every), float(grid[0]))
+    width = settings.window * float(grid[-1] - grid[0])
+    lines = [np.stack([on_grid(curves[m.run_id], grid, width) for m in group.members]) for group in groups]
+    bands = [
+        _band(group, grid, line, end, settings) for group, line, end in zip(groups, lines, ends, strict=True)
+    ]
+    threshold = settings.threshold
+    if threshold is None:
+        threshold = _usual_threshold(bands, groups, curves, ends, settings)
+    return Comparison(
+        groups=tuple(
+            _compared(group, curves, grid, line, band, end, common, threshold, settings)
+            for group, line, band, end in zip(groups, lines, bands, ends, strict=True)
+        ),
+        threshold=threshold,
+        threshold_given=settings.threshold is not None,
+        area_end=common,
+    )
+
+
+def _end(curves: Sequence[Curve], whole: bool) -> float:
+    ends = [curve.end for curve in curves]
+    return max(ends) if whole else min(ends)
+
+
+def _generator(group: Group, settings: Settings, use: str) -> np.random.Generator:
+    """Its own for each group, so that one more group does not change the intervals of the others."""
+    return np.random.default_rng([settings.seed, zlib.crc32(f"{use} {group.label}".encode())])
+
+
+def _strata(group: Group) -> list[int]:
+    envs = sorted({member.env for member in group.members})
+    return [envs.index(member.env) for member in group.members]
+
+
+def _band(group: Group, grid: Values, lines: Values, end: float, settings: Settings) -> Band:
+    inside = grid <= end if (grid <= end).any() else grid == grid[0]
+    x, lines = grid[inside], lines[:, inside]
+    statistic = STATISTICS[settings.statistic]
+    runs = np.isfinite(lines).sum(axis=0)
+    y, low, high = (np.full(len(x), math.nan) for _ in range(3))
+    # Stretches over which the same runs are there; one when all reach the end.
+    for there in np.unique(np.isfinite(lines), axis=1).T:
+        places = (np.isfinite(lines) == there[:, None]).all(axis=0)
+        if not there.any():
+            continue
+        part = lines[there][:, places]
+        strata = [s for s, is_there in zip(_strata(group), there.tolist(), strict=True) if is_there]
+        y[places] = statistic(part)
+        interval = _interval(group, part, strata, settings, statistic, "band")
+        if interval is not None:
+            low[places], high[places] = interval
+    return Band(x, y, low, high, runs)
+
+
+def _interval(
+    group: Group, values: Values, strata: Sequence[int], settings: Settings, statistic: Any, use: str
+) -> Interval | None:
+    return bootstrap(
+        values,
+        strata,
+        statistic,
+        _generator(group, settings, use),
+        samples=settings.samples,
+        confidence=settings.confidence,
+    )
+
+
+def _estimate(group: Group, values: Values, settings: Settings, use: str) -> Estimate:
+    column = values[:, None]
+    interval = _interval(group, column, _strata(group), settings, iqm, use)
+    value = float(iqm(column)[0])
+    if interval is None:
+        return Estimate(value)
+    return Estimate(value, float(interval.low[0]), float(interval.high[0]))
+
+
+def _usual_threshold(
+    bands: Sequence[Band],
+    groups: Sequence[Group],
+    curves: Mapping[str, Curve],
+    ends: Sequence[float],
+    settings: Settings,
+) -> float:
+    """Nine tenths of the way from the lowest start to the best end."""
+    finals = [
+        float(iqm(np.array([[final(curves[m.run_id], end, settings.share)] for m in group.members]))[0])
+        for group, end in zip(groups, ends, strict=True)
+    ]
+    start = min(float(band.y[0]) for band in bands)
+    return start + 0.9 * (max(finals) - start)
+
+
+def _compared(
+    group: Group,
+    curves: Mapping[str, Curve],
+    grid: Values,
+    lines: Values,
+    band: Band,
+    end: float,
+    common: float,
+    threshold: float,
+    settings: Settings,
+) -> Compared:
+    shared = grid <= common
+    seeds = []
+    for member, line in zip(group.members, lines, strict=True):
+        curve = curves[member.run_id]
+        own = min(end, curve.end)
+        there = (grid <= own) & np.isfinite(line)
+        seeds.append(
+            Seed(
+                run_id=member.run_id,
+                name=member.name,
+                final=final(curve, own, settings.share),
+                area=area(grid[shared], line[shared]),
+                reached=reached(grid[there], line[there], threshold),
+                end=curve.end,
+                points=len(curve),
+                dropped=curve.dropped,
+            )
+        )
+    finals = np.array([seed.final for seed in seeds])
+    times = np.array([seed.reached for seed in seeds])
+    return Compared(
+        label=group.label,
+        band=band,
+        seeds=tuple(seeds),
+        final_mean=float(mean(finals[:, None])[0]),
+        final_std=float(finals.std(ddof=1)) if len(finals) > 1 else math.nan,
+        final_iqm=_estimate(group, finals, settings, "final"),
+        area=_estimate(group, np.array([seed.area for seed in seeds]), settings, "area"),
+        reached=_median(times),
+        reached_count=int(np.isfinite(times).sum()),
+        end=end,
+    )
+
+
+def _median(times: Values) -> float:
+    """Seeds that never got there count as later than any other."""
+    ordered = np.sort(times)
+    middle = ordered[[(len(ordered) - 1) // 2, len(ordered) // 2]]
+    return float(middle.mean()) if np.isfinite(middle).all() else math.inf

@@ -1,0 +1,37 @@
+"""How fast a run learns and how well it ends. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from runspine.compare.curves import Curve
+
+Values = np.ndarray[Any, Any]
+
+
+def final(curve: Curve, end: float, share: float) -> float:
+    """Mean of the points in the last part of what lies before `end`; the last one when it has none."""
+    inside = curve.x <= end
+    start = end - share * (end - min(curve.start, 0.0))
+    part = curve.y[inside & (curve.x > start)]
+    if len(part):
+        return float(part.mean())
+    before = curve.y[inside]
+    return float(before[-1]) if len(before) else math.nan
+
+
+def area(grid: Values, values: Values) -> float:
+    """Mean height under the curve: its area by the width, so that it is in the metric's own unit."""
+    width = float(grid[-1] - grid[0])
+    if width <= 0:
+        return float(values[0])
+    return float(np.trapezoid(values, grid) / width)
+
+
+def reached(grid: Values, values: Values, threshold: float) -> float:
+    """Where the curve first is at the threshold or above; infinity when it never is."""
+    places = np.flatnonzero(values >= threshold)
+    return float(grid[places[0]]) if len(places) else math.inf

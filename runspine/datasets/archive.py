@@ -1,0 +1,170 @@
+"""One file that holds a dataset: its manifest and its data, stored as they are. Every byte is checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from runspine.datasets.bad import BadDataset
+from runspine.datasets.manifest import LARGEST, NAME, DataFile, Manifest, read_manifest
+
+CHUNK = 1 << 20
+SUFFIX = ".dataset.zip"
+# The same data gives the same archive, whenever it is packed.
+_WHEN = (1980, 1, 1, 0, 0, 0)
+Told = Callable[[int], None]
+
+
+def data_files(folder: Path) -> tuple[DataFile, ...]:
+    """Every file below a folder with its checksum; links are not followed. Raises BadDataset."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            raise BadDataset(f"{name} is a link: copy the file itself")
+        if path.is_file() and name != NAME:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found.append(DataFile(name, path.stat().st_size, digest))
+    return tuple(found)
+
+
+def pack(folder: Path, manifest: Manifest, target: Path) -> Manifest:
+    """Write the archive of a folder; the manifest with its files. Raises BadDataset."""
+    whole = replace(manifest, files=data_files(folder))
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        with archive.open(_entry(NAME), "w") as inner:
+            inner.write(whole.to_json().encode())
+        for each in whole.files:
+            with archive.open(_entry(each.path), "w", force_zip64=each.size >= 1 << 31) as inner:
+                digest = _copy((folder / each.path).open("rb"), inner)
+            if digest != each.sha256:
+                raise BadDataset(f"{each.path} changed while it was packed: try again")
+    return whole
+
+
+def manifest_of(archive: Path) -> Manifest:
+    """Raises BadDataset."""
+    with _opened(archive) as inside:
+        return _manifest_in(inside, archive.name)
+
+
+def check_archive(archive: Path) -> Manifest:
+    """Read everything and compare it with the manifest. Raises BadDataset, which names the file."""
+    with _opened(archive) as inside:
+        manifest = _manifest_in(inside, archive.name)
+        for each in manifest.files:
+            _compare(each, *_read_entry(inside, each, None))
+        return manifest
+
+
+def unpack(archive: Path, folder: Path, told: Told | None = None) -> Manifest:
+    """Into a new folder, checked on the way; nothing is left when it fails. Raises BadDataset."""
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        with _opened(archive) as inside:
+            manifest = _manifest_in(inside, archive.name)
+            for each in manifest.files:
+                path = draft / each.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("xb") as file:
+                    _compare(each, *_read_entry(inside, each, file))
+                path.chmod(0o444)
+                if told:
+                    told(each.size)
+        (draft / NAME).write_text(manifest.to_json())
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return manifest
+
+
+def check_folder(folder: Path) -> Manifest:
+    """An unpacked dataset against its manifest. Raises BadDataset, which names the file."""
+    try:
+        manifest = read_manifest((folder / NAME).read_bytes())
+    except OSError as error:
+        raise BadDataset(f"{NAME} cannot be read: {error.strerror}") from error
+    for each in manifest.files:
+        path = folder / each.path
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                size = file.tell()
+        except OSError as error:
+            raise BadDataset(f"{each.path} cannot be read: {error.strerror}") from error
+        _compare(each, size, digest)
+    return manifest
+
+
+def _compare(each: DataFile, size: int, digest: str) -> None:
+    if size != each.size:
+        raise BadDataset(f"{each.path} has {size:,} bytes, and its manifest says {each.size:,}")
+    if digest != each.sha256:
+        raise BadDataset(
+            f"{each.path} is not what its manifest says: "
+            f"SHA-256 {digest[:12]}… instead of {each.sha256[:12]}…"
+        )
+
+
+def _manifest_in(inside: zipfile.ZipFile, name: str) -> Manifest:
+    try:
+        entry = inside.getinfo(NAME)
+        if entry.file_size > LARGEST:
+            raise BadDataset(f"{NAME} has {entry.file_size:,} bytes, more than a manifest needs")
+        return read_manifest(inside.read(NAME))
+    except KeyError:
+        raise BadDataset(f"{name} holds no {NAME}: it is no dataset of ours") from None
+    except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
+        raise BadDataset(f"{NAME} is damaged: {error}") from error
+
+
+def _read_entry(inside: zipfile.ZipFile, each: DataFile, target: IO[bytes] | None) -> tuple[int, str]:
+    """Size and SHA-256 of an entry; never more than its manifest says is written."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with inside.open(each.path) as file:
+            while data := file.read(CHUNK):
+                size += len(data)
+                if size > each.size:
+                    break
+                digest.update(data)
+                if target:
+                    target.write(data)
+    except KeyError:
+        raise BadDataset(f"{each.path} is missing") from None
+    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise BadDataset(f"{each.path} is not what its manifest says: {error}") from error
+    return size, digest.hexdigest()
+
+
+def _opened(archive: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(archive)
+    except OSError as error:
+        raise BadDataset(f"{archive.name} cannot be read: {error.strerror}") from error
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise BadDataset(f"{archive.name} is no dataset of ours: {error}") from error
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _WHEN)
+    entry.external_attr = 0o644 << 16
+    return entry
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    with source:
+        while data := source.read(CHUNK):
+            digest.update(data)
+            target.write(data)
+    return digest.hexdigest()

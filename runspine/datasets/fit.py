@@ -1,0 +1,34 @@
+"""Whether a dataset can be learnt from for a run's env. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runspine.datasets.manifest import Manifest
+from runspine.datasets.spaces import unlike
+
+
+def unfit_env(manifest: Manifest, name: str, env: str, env_kwargs: dict[str, Any]) -> str:
+    """Why its env is not the run's; empty when it is."""
+    if manifest.env.rpartition(":")[2] != env.rpartition(":")[2]:
+        return f"dataset {name} is of {manifest.env}, and the run's env is {env}: set env: {manifest.env}"
+    if manifest.env_kwargs != env_kwargs:
+        return (
+            f"dataset {name} was made with env_kwargs {manifest.env_kwargs}, and the run has {env_kwargs}: "
+            "use the same"
+        )
+    return ""
+
+
+def unfit_spaces(manifest: Manifest, name: str, observations: str, actions: str) -> str:
+    """Why its data is of another form than the env gives and takes; empty when it is the same."""
+    for what, had, have in (
+        ("observations", manifest.observations, observations),
+        ("actions", manifest.actions, actions),
+    ):
+        if had and unlike(had, have):
+            return (
+                f"dataset {name} does not fit {manifest.env} here: its {what} are {had}, and the env's "
+                f"{have} (another version of the env?)"
+            )
+    return ""

@@ -1,0 +1,183 @@
+"""What a machine needs for a stack, checked one thing at a time."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import resource
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from runspine.datasets.corl import readiness as corl
+from runspine.embedded.binaries import NoBinary, find_binary, version_of
+from runspine.embedded.home import Home, HomeUnusable
+from runspine.embedded.nats_config import OLDEST_SERVER
+from runspine.embedded.ports import DEFAULTS, LOOPBACK, is_free
+from runspine.embedded.record import running_record
+from runspine.launcher.readiness import readiness
+
+Level = Literal["ok", "note", "warn", "fail"]
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_WEED = (4, 48)
+GIB = 1 << 30
+FEW_FILES = 4096
+
+SERVICE_PACKAGES = ("nats", "minio", "pydantic_settings", "prometheus_client", "structlog", "grpc_health")
+RUNNER_PACKAGES = {
+    "builtin": ("torch", "gymnasium"),
+    "sb3": ("stable_baselines3", "gymnasium"),
+    "spade_bdi": ("spade_bdi",),
+    "corl": ("torch", "gymnasium", "h5py", "minari"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line: `note` is for knowing only, `do` says what helps."""
+
+    name: str
+    level: Level
+    says: str
+    do: str = ""
+
+
+def examine(home: Home) -> list[Check]:
+    return [
+        _python(),
+        _system(),
+        _packages(),
+        _binary("nats-server", OLDEST_SERVER),
+        _binary("weed", OLDEST_WEED),
+        _home(home),
+        _disk(home),
+        _loopback(),
+        _ports(home),
+        _files(),
+        _cgroup(),
+        _gpu(),
+        *_runners(),
+    ]
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST_PYTHON:
+        return Check("python", "fail", version, "use Python 3.11 or newer")
+    return Check("python", "ok", version)
+
+
+def _system() -> Check:
+    if sys.platform != "linux":
+        return Check("system", "fail", sys.platform, "the stack needs Linux: processes are tied by prctl")
+    return Check("system", "ok", f"Linux {os.uname().release}")
+
+
+def _packages() -> Check:
+    missing = [name for name in SERVICE_PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        return Check(
+            "packages", "fail", f"not installed: {', '.join(missing)}", "pip install 'runspine[stack]'"
+        )
+    return Check("packages", "ok", "what the services import is installed")
+
+
+def _binary(name: str, oldest: tuple[int, ...]) -> Check:
+    wanted = ".".join(map(str, oldest))
+    try:
+        path = find_binary(name)
+    except NoBinary as error:
+        return Check(name, "fail", "not installed", str(error).partition(": ")[2])
+    version = version_of(path)
+    found = ".".join(map(str, version)) or "unknown version"
+    if version < oldest:
+        return Check(name, "fail", f"{found} at {path}", f"use {wanted} or newer")
+    return Check(name, "ok", f"{found} at {path}")
+
+
+def _home(home: Home) -> Check:
+    if not home.path.exists():
+        parent = next(parent for parent in home.path.parents if parent.exists())
+        if not os.access(parent, os.W_OK):
+            return Check("home", "fail", f"{parent} cannot be written", "name another in RUNSPINE_HOME")
+        return Check("home", "ok", f"{home.path} will be made")
+    try:
+        home.check()
+    except HomeUnusable as error:
+        return Check("home", "fail", str(error))
+    except OSError as error:
+        return Check("home", "fail", f"{home.path}: {error.strerror}", "name another in RUNSPINE_HOME")
+    return Check("home", "ok", f"{home.path} is private and can be written")
+
+
+def _disk(home: Home) -> Check:
+    place = next(path for path in (home.path, *home.path.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    says = f"{free / GIB:.1f} GiB free at {place}"
+    if free < GIB:
+        return Check("disk", "fail", says, "free at least 1 GiB: on a full disk the log takes no more facts")
+    if free < 10 * GIB:
+        return Check("disk", "warn", says, "10 GiB and more are wise: telemetry alone may take 20")
+    return Check("disk", "ok", says)
+
+
+def _loopback() -> Check:
+    try:
+        with socket.create_server((LOOPBACK, 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=2).close()
+    except OSError as error:
+        return Check("loopback", "fail", str(error), "bring up the interface lo; everything talks over it")
+    return Check("loopback", "ok", f"{LOOPBACK} answers")
+
+
+def _ports(home: Home) -> Check:
+    if running_record(home) is not None:
+        return Check("ports", "ok", "in use by the stack of this home")
+    taken = [f"{name} {port}" for name, port in DEFAULTS.items() if not is_free(port)]
+    if taken:
+        says = f"taken by another program: {', '.join(taken)}"
+        return Check("ports", "warn", says, "nothing: free ones are chosen and remembered in ports.json")
+    return Check("ports", "ok", f"all {len(DEFAULTS)} usual ones are free")
+
+
+def _files() -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < FEW_FILES:
+        return Check("open files", "warn", f"at most {soft}", f"ulimit -n {min(max(hard, soft), 65536)}")
+    return Check("open files", "ok", f"at most {soft}")
+
+
+def _cgroup() -> Check:
+    root = Path("/sys/fs/cgroup")
+    if not (root / "cgroup.controllers").exists():
+        return Check("cgroup", "note", "no cgroup v2; runs are limited by other means")
+    own = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2].lstrip("/")
+    if os.access(root / own, os.W_OK) and os.access(root / own / "cgroup.procs", os.W_OK):
+        return Check("cgroup", "note", "v2, can be written: runs can be limited and ended as a whole")
+    return Check("cgroup", "note", "v2, cannot be written; runs are limited by other means")
+
+
+def _gpu() -> Check:
+    cards = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    if cards:
+        return Check("gpu", "note", f"{len(cards)} NVIDIA: {', '.join(cards)}")
+    return Check("gpu", "note", "none seen; runs train on the CPU")
+
+
+def _runners() -> Iterator[Check]:
+    yield Check("runner script", "ok", "needs nothing")
+    yield Check("runner cleanrl", *readiness(os.environ))
+    yield Check("CORL's scripts", *corl.readiness(os.environ))
+    for runner, packages in RUNNER_PACKAGES.items():
+        missing = [name for name in packages if importlib.util.find_spec(name) is None]
+        if missing:
+            install = " ".join(name.replace("_", "-") for name in missing)
+            says = f"not installed: {', '.join(missing)}"
+            yield Check(f"runner {runner}", "note", says, f"pip install {install}, if you want it")
+        else:
+            yield Check(f"runner {runner}", "ok", f"{', '.join(packages)} installed")

@@ -1,0 +1,154 @@
+"""The home of an embedded stack: one private directory with everything in it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runspine.errors import RunspineError
+
+OWN_FILES = ("credentials.json", "ports.json")
+
+
+class HomeUnusable(RunspineError):
+    """The home directory cannot be used; the message says why and what to do."""
+
+
+class HomeInUse(RunspineError):
+    """Another supervisor holds this home."""
+
+
+def default_home() -> Path:
+    return Path(os.environ.get("RUNSPINE_HOME") or "var")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where things lie."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path | str) -> Home:
+        return cls(Path(path).expanduser().absolute())
+
+    @property
+    def stack_file(self) -> Path:
+        return self.path / "stack.json"
+
+    @property
+    def credentials_file(self) -> Path:
+        return self.path / "credentials.json"
+
+    @property
+    def tokens_file(self) -> Path:
+        return self.path / "tokens.json"
+
+    @property
+    def ports_file(self) -> Path:
+        return self.path / "ports.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.path / "stack.lock"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def nats(self) -> Path:
+        return self.path / "nats"
+
+    @property
+    def s3(self) -> Path:
+        return self.path / "s3"
+
+    @property
+    def worker(self) -> Path:
+        return self.path / "worker"
+
+    @property
+    def dashboard(self) -> Path:
+        return self.path / "dashboard"
+
+    def prepare(self) -> None:
+        """Make the directories, for the owner's eyes only. Raises HomeUnusable."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.check()
+            self.path.chmod(0o700)
+            for directory in (self.logs, self.nats, self.s3, self.worker):
+                directory.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise HomeUnusable(
+                f"cannot use {self.path} as home: {error.strerror}; "
+                "give it to yourself, or name another in RUNSPINE_HOME"
+            ) from error
+
+    def check(self) -> None:
+        """Raise HomeUnusable when this directory cannot be a home. Changes nothing."""
+        found = self.path.stat()
+        mode = stat.S_IMODE(found.st_mode)
+        if not stat.S_ISDIR(found.st_mode):
+            raise HomeUnusable(f"{self.path} is not a directory; name another in RUNSPINE_HOME")
+        if found.st_uid != os.geteuid():
+            raise HomeUnusable(
+                f"{self.path} belongs to user {found.st_uid}, not to you; name another in RUNSPINE_HOME"
+            )
+        if mode & 0o700 != 0o700:
+            raise HomeUnusable(f"{self.path} is closed to yourself (mode {mode:03o}): chmod 700 {self.path}")
+        # Passwords will lie here. A directory with other things in it is not ours to close.
+        if mode & 0o077 and not self._is_ours():
+            raise HomeUnusable(
+                f"{self.path} is open to other users (mode {mode:03o}) and would hold credentials: "
+                f"chmod 700 {self.path}, or name another in RUNSPINE_HOME"
+            )
+
+    def _is_ours(self) -> bool:
+        names = os.listdir(self.path)
+        return not names or any(name in OWN_FILES for name in names)
+
+    def lock(self) -> int:
+        """Take the home; held until the descriptor is closed, or the process dies in any way."""
+        descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise HomeInUse(f"another supervisor runs in {self.path}") from error
+        return descriptor
+
+
+def read_json(path: Path) -> Any:
+    """The file's content, or None when there is no such file."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except json.JSONDecodeError as error:
+        raise HomeUnusable(f"{path} is not JSON ({error}); remove it, it will be written anew") from error
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file at once, readable by the owner alone. Raises HomeUnusable."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_private(path, json.dumps(value, indent=2) + "\n")

@@ -1,0 +1,32 @@
+"""nats-server as a part of the stack."""
+
+from __future__ import annotations
+
+from runspine.embedded.binaries import find_binary
+from runspine.embedded.credentials import Credentials
+from runspine.embedded.home import Home, write_private
+from runspine.embedded.nats_config import embedded_config, render
+from runspine.embedded.part import Part, healthy_at
+from runspine.embedded.ports import LOOPBACK, PortBook
+
+
+def nats_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> Part:
+    port, monitor = ports.choose("nats"), ports.choose("nats-monitor")
+    config = home.nats / "nats.conf"
+    store = home.nats / "store"
+    write_private(config, render(embedded_config(port, monitor, str(store), credentials.nats)))
+    # Not ?js-enabled-only: a stream that a full disk has frozen must show.
+    health = f"http://{LOOPBACK}:{monitor}/healthz"
+    return Part(
+        name="nats",
+        command=[str(find_binary("nats-server")), "--config", str(config)],
+        variables=base,
+        ready=healthy_at(health),
+        address=f"{LOOPBACK}:{port}",
+        metrics=f"{LOOPBACK}:{monitor}",
+        health=health,
+        ports=("nats", "nats-monitor"),
+        # Reading back a large store takes minutes; killing it meanwhile would never end.
+        ready_within=900.0,
+        restart_when_unhealthy=True,
+    )

@@ -1,0 +1,109 @@
+"""The configuration of nats-server, for the embedded stack and for deploy/nats.
+
+`python -m runspine.embedded.nats_config` prints deploy/nats/nats.conf.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runspine.log.permissions import USERS, Rights
+
+OLDEST_SERVER = (2, 15, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NatsConfig:
+    """What differs between one place to run and another. Passwords are written as given."""
+
+    listen: str
+    monitor: str
+    store_dir: str
+    passwords: Mapping[str, str]
+    max_file: str = "50G"
+
+
+def render(config: NatsConfig) -> str:
+    """The file's text. Why each line is there: deploy/nats/README.md."""
+    users = "\n".join(_user(name, config.passwords[name], rights) for name, rights in USERS.items())
+    return f"""\
+# Written by runspine/embedded/nats_config.py; a change made here is lost.
+server_name: runspine
+listen: {_quoted(config.listen)}
+http: {_quoted(config.monitor)}
+
+max_payload: 1MB
+max_connections: 1024
+write_deadline: "10s"
+feature_flags {{ js_ack_fc_v2: false }}
+
+jetstream {{
+  store_dir: {_quoted(config.store_dir)}
+  sync_interval: always
+  max_file: {config.max_file}
+  max_mem: 64M
+}}
+
+accounts {{
+  RUNSPINE {{
+    jetstream: enabled
+    users: [
+{users}
+    ]
+  }}
+}}
+"""
+
+
+def _user(name: str, password: str, rights: Rights) -> str:
+    allow = _block("allow", rights.publish)
+    deny = _block("deny", rights.never_publish) if rights.never_publish else ""
+    return f"""\
+      {{
+        user: {name}
+        password: {password}
+        permissions {{
+          publish {{
+{allow}{deny}\
+          }}
+          subscribe {{
+{_block("allow", rights.subscribe)}\
+          }}
+        }}
+      }}"""
+
+
+def _block(verb: str, subjects: tuple[str, ...]) -> str:
+    lines = "".join(f"              {_quoted(subject)}\n" for subject in subjects)
+    return f"            {verb}: [\n{lines}            ]\n"
+
+
+def _quoted(text: str) -> str:
+    # In double quotes the server reads escapes as JSON does for plain text, and takes $ as it is.
+    return json.dumps(text, ensure_ascii=False)
+
+
+def embedded_config(port: int, monitor_port: int, store_dir: str, passwords: Mapping[str, str]) -> NatsConfig:
+    return NatsConfig(
+        listen=f"127.0.0.1:{port}",
+        monitor=f"127.0.0.1:{monitor_port}",
+        store_dir=store_dir,
+        passwords={name: _quoted(password) for name, password in passwords.items()},
+    )
+
+
+def deploy_config() -> NatsConfig:
+    """For a container: its own network interface, passwords from the environment."""
+    return NatsConfig(
+        listen="0.0.0.0:4222",
+        monitor="0.0.0.0:8222",
+        store_dir="/data",
+        passwords={name: f"$RUNSPINE_NATS_{name.upper()}_PASSWORD" for name in USERS},
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render(deploy_config()))

@@ -1,0 +1,124 @@
+"""SeaweedFS (`weed mini`) as a part of the stack: one process that serves S3 on loopback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from runspine.bucket_rights import Key, seaweed_identities
+from runspine.embedded.binaries import find_binary
+from runspine.embedded.credentials import Credentials
+from runspine.embedded.home import Home, write_private
+from runspine.embedded.part import Part, Ready
+from runspine.embedded.ports import GRPC_OFFSET, LOOPBACK, PortBook
+
+BUCKET = "runspine"
+SERVERS = ("s3", "filer", "master", "volume", "admin")
+PROBE_KEY = ".ready"
+IDENTITIES = "identities.json"
+
+
+def s3_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> Part:
+    chosen = {server: ports.choose(_port_name(server)) for server in SERVERS}
+    _write_security(home, credentials.s3_signing_key)
+    _write_identities(home, credentials)
+    (home.logs / "s3").mkdir(mode=0o700, exist_ok=True)
+    endpoint = f"{LOOPBACK}:{chosen['s3']}"
+    return Part(
+        name="s3",
+        command=_command(home, chosen),
+        variables={
+            **base,
+            # Without these two it keeps a gigabyte after some uploads. With a limit of 200 MiB an idle
+            # server collects garbage for a tenth of a core, with this one for 0.3 % of one.
+            "GOMEMLIMIT": "400MiB",
+            "GOGC": "50",
+        },
+        ready=_takes_a_put(home, endpoint, credentials),
+        address=endpoint,
+        health=f"http://{endpoint}/healthz",
+        directory=home.s3,
+        ports=tuple(_port_name(server) for server in SERVERS),
+        # SIGTERM may take it 12 s. By then nothing writes, and a kill loses no acknowledged object.
+        grace=5.0,
+        litter=_sockets(chosen),
+    )
+
+
+def _command(home: Home, ports: dict[str, int]) -> list[str]:
+    return [
+        str(find_binary("weed")),
+        # Its detailed log grows while it runs; these bound it. Errors come to s3.log too.
+        f"-logdir={home.logs / 's3'}",
+        "-log_max_size_mb=10",
+        "-log_max_files=3",
+        "mini",
+        f"-dir={home.s3}",
+        f"-s3.config={home.s3 / IDENTITIES}",
+        f"-ip={LOOPBACK}",
+        f"-ip.bind={LOOPBACK}",
+        "-master.telemetry=false",
+        # The filer's own HTTP port would let anybody on this machine past the S3 keys.
+        "-disableHttp",
+        "-webdav=false",
+        "-admin.ui=false",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        "-s3.autoCreateBucket=false",
+        *(f"-{server}.port={port}" for server, port in ports.items()),
+    ]
+
+
+def _write_security(home: Home, key: str) -> None:
+    """weed reads security.toml from its working directory; without it the inner ports are open."""
+    sections = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
+    text = "".join(f'[{section}]\nkey = "{key}"\n' for section in sections)
+    write_private(home.s3 / "security.toml", text)
+
+
+def _write_identities(home: Home, credentials: Credentials) -> None:
+    """Each service may touch its own prefixes of the bucket, whatever it does wrong."""
+    admin = Key(credentials.s3_access_key, credentials.s3_secret_key)
+    identities = seaweed_identities(BUCKET, credentials.s3_keys, admin)
+    write_private(home.s3 / IDENTITIES, json.dumps(identities, indent=1))
+
+
+def _port_name(server: str) -> str:
+    return "s3" if server == "s3" else f"s3-{server}"
+
+
+def _sockets(ports: dict[str, int]) -> tuple[Path, ...]:
+    """weed puts these there whatever TMPDIR says, and a kill leaves them."""
+    return tuple(
+        path
+        for server, port in ports.items()
+        for path in (
+            Path(f"/tmp/seaweedfs-{server}-{port}.sock"),
+            Path(f"/tmp/seaweedfs-{server}-grpc-{port + GRPC_OFFSET}.sock"),
+        )
+    )
+
+
+def _takes_a_put(home: Home, endpoint: str, credentials: Credentials) -> Ready:
+    """Ready when a signed put is accepted; the port answers before that."""
+
+    async def ready() -> str:
+        from runspine.blobs import BlobsUnavailable, S3Blobs
+        from runspine.settings import ServiceSettings
+
+        settings = {
+            "s3_endpoint": endpoint,
+            "s3_access_key": credentials.s3_access_key,
+            "s3_secret_key": credentials.s3_secret_key,
+            "s3_bucket": BUCKET,
+            "s3_sync_dir": home.s3,
+        }
+        blobs = S3Blobs(ServiceSettings.model_validate(settings))
+        try:
+            await blobs.ensure_bucket()
+            await blobs.put(PROBE_KEY, b"ready")
+        except BlobsUnavailable as error:
+            return str(error)
+        return ""
+
+    return ready

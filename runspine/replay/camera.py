@@ -1,0 +1,91 @@
+"""Frames of an env, as arrays. One env draws at a time: MuJoCo's contexts disturb each other."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+
+from runspine.errors import RunspineError
+from runspine.replay.making import RGB
+
+Frame = np.ndarray[Any, Any]
+# MuJoCo's numbers for shadows and reflections, which cost two thirds of the time without a GPU.
+DEAR_FLAGS = (0, 2)
+
+
+class NoFrame(RunspineError):
+    """The env draws no frame, or a black one."""
+
+
+class Camera:
+    """Takes frames of an env. Raises NoFrame.
+
+    An env made without a render mode is given one only while it draws: some compute otherwise when
+    they know that they will be seen.
+    """
+
+    def __init__(self, env: Any, name: str) -> None:
+        self._env = env
+        self._bare = env.unwrapped
+        self._name = name
+        self._switch = self._bare.render_mode is None
+        self._mujoco = hasattr(self._bare, "mujoco_renderer")
+        self._cheapened = False
+        # Whether any frame was not black: some envs begin in the dark.
+        self.lit = False
+        modes = (env.metadata or {}).get("render_modes") or []
+        if RGB not in modes:
+            raise NoFrame(
+                f"{name} draws no frames; it knows {', '.join(map(str, modes)) or 'no render mode'}"
+            )
+
+    @property
+    def fps(self) -> int:
+        said = (self._env.metadata or {}).get("render_fps") or 30
+        return max(1, round(float(said)))
+
+    def take(self) -> Frame:
+        frame = self._draw()
+        if not frame.any() and self._mujoco:
+            # Somebody else's viewer was collected while ours drew: let all of them go, and draw again.
+            gc.collect()
+            frame = self._draw()
+            if not frame.any():
+                raise NoFrame(f"{self._name} drew a black frame twice: another renderer is in this process")
+        self.lit = self.lit or bool(frame.any())
+        return frame
+
+    def _draw(self) -> Frame:
+        try:
+            frame = self._render()
+        except Exception as error:
+            raise NoFrame(f"{self._name} draws no frame: {type(error).__name__}: {error}") from error
+        if frame is None:
+            raise NoFrame(f"{self._name} gave no frame")
+        drawn = np.asarray(frame)
+        if drawn.ndim != 3 or drawn.shape[2] not in (3, 4):
+            raise NoFrame(f"{self._name} gave a frame of shape {drawn.shape}")
+        return np.ascontiguousarray(drawn[:, :, :3], np.uint8)
+
+    def _render(self) -> Any:
+        if self._switch:
+            self._bare.render_mode = RGB
+        try:
+            if self._mujoco and not self._cheapened:
+                # The viewer is made by the first frame, which is thrown away.
+                self._bare.render()
+                self._cheapen()
+            return self._bare.render() if self._switch else self._env.render()
+        finally:
+            if self._switch:
+                self._bare.render_mode = None
+
+    def _cheapen(self) -> None:
+        self._cheapened = True
+        viewer = getattr(self._bare.mujoco_renderer, "viewer", None)
+        scene = getattr(viewer, "scn", None)
+        if scene is not None:
+            for flag in DEAR_FLAGS:
+                scene.flags[flag] = 0

@@ -1,0 +1,134 @@
+"""An episode played again from its record, and proof that it is the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from runspine.replay.divergence import Changed, Divergence, changed_packages
+from runspine.replay.making import RGB, NoEnv, close_env, make_env, versions_now
+from runspine.replay.record import Record
+from runspine.replay.stage import Moment, Stage
+from runspine.replay.ways import Way, ways_of
+from runspine.sdk.snapshot import Diverged
+
+# Of an env's description: env line, make-kwargs, render mode, size.
+Make = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of playing every step again."""
+
+    # None when the reset and all steps came out as recorded.
+    divergence: Divergence | None
+    way: Way
+    # Steps that came out as recorded.
+    steps: int
+    # Packages that are not those of the recording.
+    changed: list[Changed]
+    seconds: float
+
+    @property
+    def exact(self) -> bool:
+        return self.divergence is None
+
+
+class Replay:
+    """`verdict` plays the whole episode once, without frames; everything else follows its way.
+
+    `before` are the slot's earlier episodes, for records without the state of the generator.
+    `make` takes the place of Gymnasium's, for envs that only you can build.
+    """
+
+    def __init__(self, record: Record, *, before: Sequence[Record] = (), make: Make = make_env) -> None:
+        if len(record.agents) > 1:
+            raise NoEnv(
+                f"the episode was recorded of {len(record.agents)} agents ({', '.join(record.agents[:5])}), "
+                "and Gymnasium makes no env for several; look at one with --agent"
+            )
+        self.record = record
+        self._before = before
+        self._make = make
+        self._verdict: Verdict | None = None
+        self._unchanged: bool | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Raises NoEnv when the env cannot be made here."""
+        if self._verdict is None:
+            self._verdict = self._find_way()
+        return self._verdict
+
+    def moments(self) -> Iterator[Moment]:
+        """The reset and every step, one at a time, as the env gives them."""
+        with self.stage() as stage:
+            yield stage.begin()
+            yield from stage.moments()
+
+    def env_at(self, step: int) -> Any:
+        """A fresh env that stands where the step with this number comes next. Raises Diverged.
+
+        The caller closes it.
+        """
+        if not 0 <= step <= self.record.length:
+            raise IndexError(f"step {step} of an episode with {self.record.length}")
+        stage = Stage(self.record, self._env(None, None), self.verdict.way, self._before)
+        divergence = stage.begin().divergence
+        while divergence is None and stage.at < step:
+            divergence = stage.step().divergence
+        if divergence is not None:
+            close_env(stage.env)
+            raise Diverged(str(divergence))
+        return stage.env
+
+    @contextmanager
+    def stage(self, *, frames: bool = False, size: tuple[int, int] | None = None) -> Iterator[Stage]:
+        """The env in the way that the verdict found, before its reset; with `frames`, one that draws."""
+        way = self.verdict.way
+        env = self._env(RGB if frames and self._draws_unchanged() else None, size if frames else None)
+        try:
+            yield Stage(self.record, env, way, self._before)
+        finally:
+            close_env(env)
+
+    def _draws_unchanged(self) -> bool:
+        """Whether the env computes the same when it is told that it will be seen."""
+        if self._unchanged is None:
+            try:
+                env = self._env(RGB, None)
+            except NoEnv:
+                # It does not take a render mode; perhaps it draws all the same.
+                self._unchanged = False
+                return False
+            divergence = Stage(self.record, env, self.verdict.way, self._before).verify()
+            close_env(env)
+            self._unchanged = divergence == self.verdict.divergence
+        return self._unchanged
+
+    def _find_way(self) -> Verdict:
+        start, best = time.perf_counter(), None
+        for way in ways_of(self.record, self._before):
+            env = self._env(None, None)
+            began = time.perf_counter()
+            stage = Stage(self.record, env, way, self._before)
+            divergence = stage.verify()
+            took = time.perf_counter() - began
+            close_env(env)
+            if divergence is None:
+                return self._judged(None, way, stage.verifier.steps, took)
+            if best is None or divergence.after > best[0].after:
+                best = (divergence, way, stage.verifier.steps)
+        assert best is not None
+        return self._judged(*best, time.perf_counter() - start)
+
+    def _judged(self, divergence: Divergence | None, way: Way, steps: int, seconds: float) -> Verdict:
+        recorded = dict(self.record.env.versions)
+        changed = changed_packages(recorded, versions_now(recorded))
+        return Verdict(divergence, way, steps, changed, seconds)
+
+    def _env(self, render_mode: str | None, size: tuple[int, int] | None) -> Any:
+        return self._make(self.record.env, self.record.kwargs, render_mode, size)

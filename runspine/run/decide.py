@@ -1,0 +1,187 @@
+"""The rules of a run's life. `decide` may refuse but changes nothing."""
+
+from __future__ import annotations
+
+from runspine.run.commands import (
+    Cancel,
+    ComeBack,
+    Command,
+    Exit,
+    GiveUp,
+    GoStale,
+    SetLabels,
+    SetPriority,
+    Start,
+    Submit,
+)
+from runspine.run.evolve import ENDED
+from runspine.wire.v1.facts_pb2 import (
+    EXITED,
+    HANDED_BACK,
+    LOST,
+    STOPPED,
+    AttemptExited,
+    Counts,
+    Fact,
+    RunCameBack,
+    RunCancelled,
+    RunCancelRequested,
+    RunCompleted,
+    RunFailed,
+    RunLabelled,
+    RunPriorityChanged,
+    RunQueued,
+    RunRequeued,
+    RunStarted,
+    RunSubmitted,
+    RunWentStale,
+)
+from runspine.wire.v1.run_pb2 import (
+    CANCELLED,
+    CANCELLING,
+    PHASE_UNSPECIFIED,
+    QUEUED,
+    RUNNING,
+    STALE,
+    SUBMITTED,
+    Phase,
+    Run,
+)
+
+# A run that takes its worker down with it would go round for ever.
+MAX_LOSSES = 10
+MAX_BACKOFF_SECONDS = 3600.0
+
+
+class Refused(Exception):
+    """The run is not in a state for this."""
+
+
+def decide(run: Run, command: Command) -> list[Fact]:
+    """The facts that follow from a command; none when it changes nothing."""
+    if isinstance(command, Submit):
+        return _submit(run, command)
+    if run.phase == PHASE_UNSPECIFIED:
+        raise Refused("there is no such run")
+    match command:
+        case Cancel():
+            return _cancel(run, command)
+        case Start():
+            return _start(run, command)
+        case Exit():
+            return _exit(run, command)
+        case GoStale(at=at, attempt=attempt, last_heard=heard):
+            if run.phase != RUNNING or attempt != run.attempt:
+                return []
+            return [Fact(at=at, run_went_stale=RunWentStale(attempt=attempt, last_heard=heard))]
+        case ComeBack(at=at, attempt=attempt):
+            if run.phase != STALE or attempt != run.attempt:
+                return []
+            return [Fact(at=at, run_came_back=RunCameBack(attempt=attempt))]
+        case GiveUp(at=at, attempt=attempt, reason=reason):
+            if run.phase not in (STALE, CANCELLING) or attempt != run.attempt:
+                return []
+            return _lost(run, at, reason, Counts())
+        case SetPriority(at=at, priority=priority, by=by):
+            return _set_priority(run, at, priority, by)
+        case SetLabels(at=at, labels=labels, by=by):
+            changes = {k: v for k, v in labels.items() if run.labels.get(k, "") != v}
+            return [Fact(at=at, run_labelled=RunLabelled(labels=changes, changed_by=by))] if changes else []
+
+
+def _submit(run: Run, command: Submit) -> list[Fact]:
+    if run.phase != PHASE_UNSPECIFIED:
+        if run.id == command.run_id and run.spec == command.spec:
+            return []
+        raise Refused(f"run {command.run_id} exists already with another spec")
+    submitted = RunSubmitted(
+        run_id=command.run_id,
+        name=command.name,
+        spec=command.spec,
+        submitted_by=command.by,
+        parent=command.parent,
+        idempotency_key=command.key,
+    )
+    return [
+        Fact(at=command.at, run_submitted=submitted),
+        Fact(at=command.at, run_queued=RunQueued(attempt=1)),
+    ]
+
+
+def _cancel(run: Run, command: Cancel) -> list[Fact]:
+    if run.phase in (CANCELLED, CANCELLING):
+        return []
+    if run.phase in ENDED:
+        raise Refused(f"run {run.id} is {Phase.Name(run.phase)} already: there is nothing to cancel")
+    requested = RunCancelRequested(requested_by=command.by, reason=command.reason)
+    facts = [Fact(at=command.at, run_cancel_requested=requested)]
+    if run.phase in (SUBMITTED, QUEUED):
+        facts.append(_cancelled(run, command.at, command.reason or "cancelled before it began", Counts()))
+    return facts
+
+
+def _start(run: Run, command: Start) -> list[Fact]:
+    if run.phase != QUEUED or command.attempt != run.attempt:
+        return []  # a late word, or one that is known already
+    return [_started(command.at, command.attempt, command.worker_id)]
+
+
+def _exit(run: Run, command: Exit) -> list[Fact]:
+    exited = command.exited
+    if run.phase in ENDED or exited.attempt != run.attempt:
+        return []  # a paused worker's word comes too late
+    facts = []
+    if run.phase == QUEUED:
+        facts.append(_started(command.at, exited.attempt, exited.worker_id))
+    return facts + _ending(run, command.at, exited)
+
+
+def _ending(run: Run, at: int, exited: AttemptExited) -> list[Fact]:
+    """What an attempt's end means for the run."""
+    clean = exited.outcome == EXITED and exited.exit_code == 0 and exited.signal == 0
+    if clean:
+        return [Fact(at=at, run_completed=RunCompleted(attempt=exited.attempt, counts=exited.counts))]
+    if run.phase == CANCELLING:
+        return [_cancelled(run, at, run.reason, exited.counts)]
+    if exited.outcome in (LOST, HANDED_BACK, STOPPED):
+        return _lost(run, at, exited.reason, exited.counts)
+    return _failed(run, at, exited.reason, exited.counts)
+
+
+def _failed(run: Run, at: int, reason: str, counts: Counts) -> list[Fact]:
+    """The trainer failed: again, if the spec grants another attempt."""
+    if run.failures + 1 < max(1, run.spec.retry.max_attempts):
+        wait = min(run.spec.retry.backoff_seconds * 2**run.failures, MAX_BACKOFF_SECONDS)
+        return [_requeued(run, at, reason, not_before=at + int(wait * 1e6), lost=False)]
+    return [Fact(at=at, run_failed=RunFailed(attempt=run.attempt, reason=reason, counts=counts))]
+
+
+def _lost(run: Run, at: int, reason: str, counts: Counts) -> list[Fact]:
+    """The worker failed: that is not the run's fault, up to a point."""
+    if run.phase == CANCELLING:
+        return [_cancelled(run, at, run.reason, counts)]
+    if run.losses < MAX_LOSSES:
+        return [_requeued(run, at, reason, not_before=at, lost=True)]
+    reason = f"lost {run.losses + 1} times with its worker, last: {reason}"
+    return [Fact(at=at, run_failed=RunFailed(attempt=run.attempt, reason=reason, counts=counts))]
+
+
+def _set_priority(run: Run, at: int, priority: int, by: str) -> list[Fact]:
+    if run.phase in ENDED:
+        raise Refused(f"run {run.id} is {Phase.Name(run.phase)}: its priority no longer matters")
+    if priority == run.priority:
+        return []
+    return [Fact(at=at, run_priority_changed=RunPriorityChanged(priority=priority, changed_by=by))]
+
+
+def _started(at: int, attempt: int, worker_id: str) -> Fact:
+    return Fact(at=at, run_started=RunStarted(attempt=attempt, worker_id=worker_id))
+
+
+def _cancelled(run: Run, at: int, reason: str, counts: Counts) -> Fact:
+    return Fact(at=at, run_cancelled=RunCancelled(attempt=run.attempt, reason=reason, counts=counts))
+
+
+def _requeued(run: Run, at: int, reason: str, *, not_before: int, lost: bool) -> Fact:
+    requeued = RunRequeued(attempt=run.attempt + 1, reason=reason, not_before=not_before, lost=lost)
+    return Fact(at=at, run_requeued=requeued)

@@ -1,0 +1,84 @@
+"""The state diagram of a run, drawn from the rules by trying every command in every phase."""
+
+from __future__ import annotations
+
+from runspine.run.commands import (
+    Cancel,
+    ComeBack,
+    Command,
+    Exit,
+    GiveUp,
+    GoStale,
+    Start,
+    Submit,
+)
+from runspine.run.decide import Refused, decide
+from runspine.run.evolve import ENDED, fold
+from runspine.wire.v1.facts_pb2 import EXITED, LOST, STOPPED, AttemptExited, Outcome
+from runspine.wire.v1.run_pb2 import Phase, Run
+from runspine.wire.v1.spec_pb2 import Retry, RunSpec
+
+_SPEC = RunSpec(runner="script", retry=Retry(max_attempts=2))
+
+
+def _commands(attempt: int) -> list[Command]:
+    def exit_with(outcome: Outcome, code: int = 0) -> Exit:
+        return Exit(0, AttemptExited(attempt=attempt, worker_id="w", outcome=outcome, exit_code=code))
+
+    return [
+        Submit(0, "r", "n", _SPEC),
+        Start(0, attempt, "w"),
+        Cancel(0),
+        GoStale(0, attempt, 0),
+        ComeBack(0, attempt),
+        GiveUp(0, attempt, "silent"),
+        exit_with(EXITED),
+        exit_with(EXITED, 1),
+        exit_with(STOPPED, 143),
+        exit_with(LOST),
+    ]
+
+
+def transitions() -> list[tuple[str, str, str]]:
+    """Every (phase, fact, next phase) that the rules allow, found by walking them."""
+    seen: set[tuple[int, int, int]] = set()
+    found: dict[tuple[str, str, str], None] = {}
+    unexplored = [Run()]
+    while unexplored:
+        run = unexplored.pop(0)
+        state = (run.phase, run.failures, run.losses)
+        if state in seen or run.losses > 1:
+            continue
+        seen.add(state)
+        for command in _commands(run.attempt):
+            try:
+                facts = decide(run, command)
+            except Refused:
+                continue
+            after = run
+            for fact in facts:
+                before, after = after, fold([fact], after)
+                kind = (fact.WhichOneof("kind") or "").title().replace("_", "")
+                found[_name(before.phase), kind, _name(after.phase)] = None
+            unexplored.append(after)
+    return list(found)
+
+
+def mermaid() -> str:
+    """The diagram in Mermaid's words, for the docs."""
+    edges: dict[tuple[str, str], list[str]] = {}
+    for before, fact, after in transitions():
+        edges.setdefault((before, after), []).append(fact)
+    lines = ["stateDiagram-v2"]
+    for (before, after), facts in edges.items():
+        lines.append(f"    {before} --> {after}: {', '.join(facts)}")
+    lines += [f"    {_name(phase)} --> [*]" for phase in sorted(ENDED)]
+    return "\n".join(lines) + "\n"
+
+
+def _name(phase: int) -> str:
+    return "[*]" if phase == 0 else Phase.Name(phase)
+
+
+if __name__ == "__main__":
+    print(mermaid(), end="")  # noqa: T201 - this is a program here

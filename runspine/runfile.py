@@ -1,0 +1,230 @@
+"""A run file: YAML with the fields of RunSpec, and `seeds` or `sweep` for several runs at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runspine.errors import Invalid, Violation
+from runspine.plain import fill, to_plain
+from runspine.strict_yaml import MAX_BYTES, ListNode, MapNode, Node, Scalar, node_of, read_yaml, write_yaml
+from runspine.wire.v1.spec_pb2 import RunSpec
+
+MAX_RUNS = 1000
+_PART = re.compile(r'"([^"]*)"|([^."]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """What one file asks for: one run, or a grid of them."""
+
+    specs: list[RunSpec]
+    # What differs from run to run, as shown to people: {"seed": "1", "params.gamma": "0.9"}.
+    variations: list[dict[str, str]]
+    # Where each field was written, for errors that the server finds.
+    places: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def several(self) -> bool:
+        return len(self.specs) > 1
+
+    def locate(self, violations: Sequence[Violation]) -> list[Violation]:
+        """The same violations with the line each field was written on."""
+        return [v if v.where else replace(v, where=self._place(v.field)) for v in violations]
+
+    def _place(self, name: str) -> str:
+        path = name.removeprefix("spec.")
+        while path and path not in self.places:
+            path = path.rpartition(".")[0]
+        return self.places.get(path, "")
+
+
+def read_bytes(data: bytes, source: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise Invalid(f"{source}: larger than {MAX_BYTES >> 20} MB, which no run file needs")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{source}: not UTF-8 text (byte {error.start})") from error
+
+
+def load(path: Path, sets: Sequence[str] = ()) -> RunFile:
+    """Read a run file. Raises Invalid with every fault found."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise Invalid(f"{path}: {error.strerror}") from error
+    return parse(read_bytes(data, str(path)), source=str(path), folder=path.parent, sets=sets)
+
+
+def parse(text: str, *, source: str, folder: Path, sets: Sequence[str] = ()) -> RunFile:
+    root = read_yaml(text, source)
+    if not isinstance(root, MapNode):
+        raise Invalid(f"{root.where}: expected fields such as `runner: script`")
+    return build(root, folder=folder, sets=sets, source=source)
+
+
+def build(root: MapNode, *, folder: Path, sets: Sequence[str] = (), source: str = "") -> RunFile:
+    """Apply overrides, expand the grid, check every run."""
+    base = _copy(root)
+    for setting in sets:
+        override(base, setting)
+    seeds = base.entries.pop("seeds", None)
+    sweep = base.entries.pop("sweep", None)
+    specs, variations = [], []
+    for variation in _grid(seeds, sweep):
+        node = _copy(base)
+        for path, value in variation.items():
+            _put(node, _split(path), value, path)
+        specs.append(_spec(node, folder, source))
+        variations.append({path: _shown(value) for path, value in variation.items()})
+    return RunFile(specs, variations, dict(_places(base, "")))
+
+
+def changed(spec: RunSpec, sets: Sequence[str]) -> RunSpec:
+    """A stored spec with overrides applied."""
+    node = node_of(to_plain(spec, full=False), "")
+    assert isinstance(node, MapNode)
+    for setting in sets:
+        override(node, setting)
+    return _spec(node, None, "the changed spec")
+
+
+def spec_yaml(spec: RunSpec) -> str:
+    """The spec as a run file that would ask for the same again."""
+    return write_yaml(to_plain(spec, full=False))
+
+
+def override(root: MapNode, setting: str) -> None:
+    """Apply `key.path=value`; the value is read as YAML, so [64, 64] is a list."""
+    path, equals, text = setting.partition("=")
+    if not equals or not path.strip():
+        raise Invalid(f"--set {setting}: expected key=value, such as --set params.gamma=0.99")
+    where = f"--set {path}"
+    value = read_yaml(text, where) if text.strip() else Scalar("", True, where)
+    _put(root, _split(path.strip()), _placed(value, where), where)
+
+
+def _spec(node: MapNode, folder: Path | None, source: str) -> RunSpec:
+    spec = RunSpec()
+    violations = fill(spec, node)
+    if violations:
+        raise Invalid(f"{source or 'the spec'} is not a valid run", violations)
+    if folder is not None:
+        _anchor(spec, folder.resolve())
+    return spec
+
+
+def _split(path: str) -> list[str]:
+    """Parts of `params."a.b".c`; a quoted part may hold dots."""
+    parts = [quoted or bare for quoted, bare in _PART.findall(path)]
+    if not parts or _PART.sub("", path).strip(".") or path.startswith(".") or path.endswith("."):
+        raise Invalid(f"{path}: not a field path, such as params.gamma")
+    # Nothing nests under these, so whatever follows is the key.
+    if parts[0] in ("labels", "variables", "sweep") and len(parts) > 2:
+        parts = [parts[0], ".".join(parts[1:])]
+    return parts
+
+
+def _put(root: MapNode, parts: list[str], value: Node, where: str) -> None:
+    node = root
+    for part in parts[:-1]:
+        inner = node.entries.setdefault(part, MapNode({}, where))
+        if not isinstance(inner, MapNode):
+            raise Invalid(
+                f"{where}: {part} is {'a list' if isinstance(inner, ListNode) else 'one value'}; set it whole"
+            )
+        node = inner
+    node.entries[parts[-1]] = value
+
+
+def _grid(seeds: Node | None, sweep: Node | None) -> list[dict[str, Node]]:
+    """Every combination; a single empty one when nothing varies."""
+    axes: dict[str, list[Node]] = {}
+    if sweep is not None:
+        if not isinstance(sweep, MapNode):
+            raise Invalid(f"{sweep.where}: sweep: expected field paths, each with a list")
+        for path, values in sweep.entries.items():
+            axes[path] = _axis(f"sweep.{path}", values)
+    if seeds is not None:
+        if "seed" in axes:
+            raise Invalid(f"{seeds.where}: seeds and sweep.seed say the same; keep one")
+        axes["seed"] = _axis("seeds", seeds)
+    size = math.prod(len(values) for values in axes.values())
+    if size > MAX_RUNS:
+        counts = " × ".join(str(len(values)) for values in axes.values())
+        raise Invalid(f"the grid holds {size} runs ({counts}); at most {MAX_RUNS} in one file")
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def _axis(path: str, node: Node) -> list[Node]:
+    if not isinstance(node, ListNode) or not node.items:
+        raise Invalid(f"{node.where}: {path}: expected a list of values, such as [1, 2, 3]")
+    return node.items
+
+
+def _copy(node: MapNode) -> MapNode:
+    entries = {k: _copy(v) if isinstance(v, MapNode) else v for k, v in node.entries.items()}
+    return MapNode(entries, node.where)
+
+
+def _placed(node: Node, where: str) -> Node:
+    """The node with every part said to come from one place."""
+    if isinstance(node, MapNode):
+        return MapNode({k: _placed(v, where) for k, v in node.entries.items()}, where)
+    if isinstance(node, ListNode):
+        return ListNode([_placed(v, where) for v in node.items], where)
+    return Scalar(node.text, node.quoted, where)
+
+
+def _places(node: MapNode, prefix: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for key, child in node.entries.items():
+        found.append((f"{prefix}{key}", child.where))
+        if isinstance(child, MapNode):
+            found += _places(child, f"{prefix}{key}.")
+    return found
+
+
+def _shown(node: Node) -> str:
+    if isinstance(node, Scalar):
+        return node.text
+    if isinstance(node, ListNode):
+        return "[" + ", ".join(_shown(item) for item in node.items) + "]"
+    return "{" + ", ".join(f"{k}: {_shown(v)}" for k, v in node.entries.items()) + "}"
+
+
+def _anchor(spec: RunSpec, folder: Path) -> None:
+    """Make files beside the run file findable: a run starts in a folder of its own."""
+    if spec.workdir and not Path(spec.workdir).is_absolute() and (folder / spec.workdir).is_dir():
+        spec.workdir = str(folder / spec.workdir)
+    if spec.runner != "script":
+        return
+    for index, word in enumerate(spec.command):
+        if not word or word.startswith("-") or Path(word).is_absolute() or "\0" in word:
+            continue
+        # Not Path.is_file, which raises where a word is too long to be a name.
+        if spec.workdir and os.path.isfile(Path(spec.workdir) / word):
+            continue
+        # The program itself is looked up on PATH first, as a shell would.
+        if index == 0 and "/" not in word and shutil.which(word):
+            continue
+        if os.path.isfile(folder / word):
+            spec.command[index] = str(folder / word)
+
+
+def group_labels(file: RunFile, group: str) -> None:
+    """Mark the runs of one file as belonging together, and tell their names apart."""
+    width = len(str(len(file.specs)))
+    for number, spec in enumerate(file.specs, 1):
+        if not spec.labels.get("group"):
+            spec.labels["group"] = group
+        if spec.name:
+            spec.name = f"{spec.name}-{number:0{width}d}"

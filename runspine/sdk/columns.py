@@ -1,0 +1,256 @@
+"""Columns that grow by one value a step: how it is kept, and how it becomes a column of the protocol.
+
+A column learns its kind from its first value. `keep` refuses a value of another kind with Changed: the
+rows so far are then said, and a new column is begun.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from runspine.sdk.text import HASH_BYTES, NUMERIC, Packed, digest, little, raw_bytes
+
+# Observations up to this size are kept whole unless the run says otherwise, larger ones as a hash.
+WHOLE_BYTES = 256
+# Numbers that cannot change after they were given to us.
+SCALARS: frozenset[type] = frozenset([int, float, bool, *(np.dtype(code).type for code in "?bhilqBHILQefd")])
+
+Taken = Packed | list[Any] | bytes | None
+
+
+class Changed(Exception):
+    """The value is of another kind than those before it."""
+
+
+class Column:
+    """`rows` is only ever changed in place, so that `keep` may hold on to it."""
+
+    # Append a value; raises Changed.
+    keep: Callable[[Any], None]
+    # Bytes of a row, to limit how many come together.
+    width = 8
+    # Whoever wants to save the call may append values of these types, or the bytes of arrays of this
+    # dtype and width, to `rows` without asking `keep`.
+    scalars: frozenset[type] = frozenset()
+    dtype: np.dtype[Any] | None = None
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        # The newest row that was taken.
+        self.newest: Any = None
+
+    def fits(self, value: Any) -> bool:
+        return True
+
+    def row_of(self, value: Any) -> Any:
+        """The value as a row."""
+        raise NotImplementedError
+
+    def pack(self, rows: list[Any]) -> Taken:
+        raise NotImplementedError
+
+    def digest_of(self, row: Any) -> bytes:
+        return digest(row)
+
+    def take(self, count: int) -> list[Any]:
+        """The oldest rows, gone from here."""
+        taken = self.rows[:count]
+        del self.rows[:count]
+        self.newest = taken[-1]
+        return taken
+
+    def newest_digest(self, count: int) -> bytes:
+        """Hash of the newest of the first so many rows, or of the one before them."""
+        return self.digest_of(self.rows[count - 1] if count else self.newest)
+
+
+class Numbers(Column):
+    """Python's or numpy's scalars."""
+
+    scalars = SCALARS
+
+    def __init__(self) -> None:
+        super().__init__()
+        append, scalars = self.rows.append, SCALARS
+
+        def keep(value: Any) -> None:
+            if type(value) in scalars:
+                append(value)
+            else:
+                raise Changed
+
+        self.keep = keep
+
+    def fits(self, value: Any) -> bool:
+        return type(value) in SCALARS
+
+    def row_of(self, value: Any) -> Any:
+        return value
+
+    def pack(self, rows: list[Any]) -> Packed | list[Any]:
+        kinds = set(map(type, rows))
+        if kinds == {float}:
+            return Packed("<f8", (), array("d", rows).tobytes(), "float")
+        if kinds == {int}:
+            try:
+                return Packed("<i8", (), array("q", rows).tobytes(), "int")
+            except OverflowError:
+                return rows
+        column = little(np.array(rows))
+        if column.dtype.kind not in NUMERIC:
+            return rows
+        return Packed(column.dtype.str, (), column.tobytes(), "bool" if kinds == {bool} else "")
+
+
+class Arrays(Column):
+    """Arrays of one dtype and shape, copied at once: who gave them may change them afterwards."""
+
+    def __init__(self, like: np.ndarray[Any, Any]) -> None:
+        super().__init__()
+        append, dtype, width = self.rows.append, like.dtype, like.nbytes
+        self.dtype, self._shape, self.width = dtype, like.shape, width
+
+        def keep(value: Any) -> None:
+            try:
+                row = value.tobytes()
+                # A dtype of numpy's own exists once, so that `is` nearly always answers.
+                same = (value.dtype is dtype or value.dtype == dtype) and len(row) == width
+            except AttributeError:
+                same = False
+            if not same:
+                raise Changed
+            append(row)
+
+        self.keep = keep
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is np.ndarray and value.dtype == self.dtype and value.shape == self._shape
+
+    def row_of(self, value: Any) -> bytes:
+        return bytes(value.tobytes())
+
+    def pack(self, rows: list[Any]) -> Packed:
+        assert self.dtype is not None
+        return Packed(self.dtype.str, self._shape, b"".join(rows))
+
+
+class Converted(Arrays):
+    """Foreign arrays (torch, jax): as numpy sees them."""
+
+    def __init__(self, like: np.ndarray[Any, Any]) -> None:
+        super().__init__(like)
+        keep_array = self.keep
+        self.keep = lambda value: keep_array(little(np.asarray(value)))
+
+    def fits(self, value: Any) -> bool:
+        return super().fits(little(np.asarray(value)))
+
+    def row_of(self, value: Any) -> bytes:
+        return super().row_of(little(np.asarray(value)))
+
+
+class Plain(Column):
+    """Structures, copied whole; JSON on the wire."""
+
+    width = WHOLE_BYTES
+
+    def __init__(self) -> None:
+        super().__init__()
+        append = self.rows.append
+
+        def keep(value: Any) -> None:
+            if not self.fits(value):
+                raise Changed
+            append(copy.deepcopy(value))
+
+        self.keep = keep
+
+    def fits(self, value: Any) -> bool:
+        return type(value) not in SCALARS and not isinstance(value, np.ndarray)
+
+    def row_of(self, value: Any) -> Any:
+        return copy.deepcopy(value)
+
+    def pack(self, rows: list[Any]) -> list[Any]:
+        return rows
+
+
+class Hashes(Column):
+    """Eight bytes of each value."""
+
+    width = HASH_BYTES
+
+    def __init__(self) -> None:
+        super().__init__()
+        append, blake2b = self.rows.append, hashlib.blake2b
+
+        def keep(value: Any) -> None:
+            if type(value) is np.ndarray and value.flags.c_contiguous and value.dtype.isnative:
+                append(blake2b(value.data).digest()[:HASH_BYTES])
+            else:
+                append(digest(value))
+
+        self.keep = keep
+
+    def row_of(self, value: Any) -> bytes:
+        return digest(value)
+
+    def pack(self, rows: list[Any]) -> bytes:
+        return b"".join(rows)
+
+    def digest_of(self, row: Any) -> bytes:
+        return bytes(row)
+
+
+class Newest(Column):
+    """Nothing of what was, but the newest: a snapshot needs its hash."""
+
+    width = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def keep(value: Any) -> None:
+            self.newest = value.tobytes() if type(value) is np.ndarray else raw_bytes(value)
+
+        self.keep = keep
+
+    def row_of(self, value: Any) -> bytes:
+        return raw_bytes(value)
+
+    def take(self, count: int) -> list[Any]:
+        return []
+
+    def pack(self, rows: list[Any]) -> None:
+        return None
+
+    def newest_digest(self, count: int) -> bytes:
+        return digest(self.newest)
+
+
+def column_for(value: Any) -> Column:
+    """A column that keeps values like this one whole."""
+    if type(value) in SCALARS:
+        return Numbers()
+    if value is None or isinstance(value, dict | tuple | list | str):
+        return Plain()
+    as_array = little(np.asarray(value))
+    if as_array.dtype.kind not in NUMERIC:
+        return Plain()
+    if type(value) is np.ndarray and value.dtype.byteorder != ">":
+        return Arrays(value)
+    return Converted(as_array)
+
+
+def observation_column(value: Any, capture: str) -> Column:
+    """By the policy of the run: `full`, `hash`, `none`, or empty for whole when small."""
+    if capture == "none":
+        return Newest()
+    whole = capture == "full" or (capture != "hash" and len(raw_bytes(value)) <= WHOLE_BYTES)
+    return column_for(value) if whole else Hashes()

@@ -1,0 +1,89 @@
+"""What an env is: enough to make it again elsewhere and to know whether the packages are the same."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from runspine.sdk.tagged import is_sayable, tagged
+
+# Modules that change what an env computes, and the packages they come in.
+BACKENDS = {"Box2D": "box2d", "mujoco": "mujoco", "ale_py": "ale-py", "minigrid": "minigrid"}
+
+
+class Identity(NamedTuple):
+    env_id: str
+    # The arguments `gymnasium.make` would need.
+    kwargs: dict[str, Any]
+    # Packages an exact replay depends on.
+    versions: dict[str, str]
+    # The env's class, for ids that only its own module registers.
+    entry_point: str = ""
+    # What stands between the env and the record, inside first.
+    wrappers: list[dict[str, Any]] | None = None
+
+
+def identity_of(env: Any, spec: Any = None) -> Identity:
+    """Of an env, or by its spec where the env itself is out of reach."""
+    bare = env.unwrapped
+    entry_point = f"{type(bare).__module__}:{type(bare).__qualname__}"
+    if spec is not None:
+        entry_point = spec.entry_point if isinstance(spec.entry_point, str) else ""
+    spec = spec or env.spec
+    if spec is None:
+        return Identity(type(bare).__name__, {}, _versions(bare), entry_point)
+    return Identity(str(spec.id), _kwargs(spec, bare), _versions(bare), entry_point, _wrappers(spec))
+
+
+def name_of(env: Any) -> str:
+    return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _kwargs(spec: Any, bare: Any) -> dict[str, Any]:
+    kwargs = dict(spec.kwargs)
+    registered = sys.modules["gymnasium"].registry.get(spec.id)
+    usual = registered.max_episode_steps if registered is not None else None
+    if spec.max_episode_steps != usual:
+        # -1 is how `make` is told to leave a limit away.
+        kwargs["max_episode_steps"] = spec.max_episode_steps or -1
+    # A map drawn at construction, from a generator nobody can seed.
+    desc = getattr(bare, "desc", None)
+    if desc is not None and kwargs.get("desc") is None and kwargs.get("map_name", "") is None:
+        kwargs["desc"] = [b"".join(row).decode() for row in desc]
+    return kwargs
+
+
+def _wrappers(spec: Any) -> list[dict[str, Any]] | None:
+    """As Gymnasium lists them. No kwargs for one that cannot be told: it hides them, or holds a function."""
+    found = []
+    for wrapper in getattr(spec, "additional_wrappers", ()):
+        known = wrapper.kwargs is not None and is_sayable(wrapper.kwargs)
+        found.append(
+            {"entry_point": wrapper.entry_point, "kwargs": tagged(wrapper.kwargs) if known else None}
+        )
+    return found or None
+
+
+def _versions(bare: Any) -> dict[str, str]:
+    own = type(bare).__module__.partition(".")[0]
+    packages = {"gymnasium": "gymnasium", own: own}
+    packages |= {module: name for module, name in BACKENDS.items() if module in sys.modules}
+    found = {name: _version(module, name) for module, name in packages.items()}
+    return {name: version for name, version in found.items() if version} | platform_versions()
+
+
+def platform_versions() -> dict[str, str]:
+    """What every env stands on."""
+    return {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.machine()}
+
+
+def _version(module: str, package: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return str(getattr(sys.modules.get(module), "__version__", ""))

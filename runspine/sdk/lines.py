@@ -1,0 +1,121 @@
+"""The lines of the protocol that a tape says. Pure. Written as text: json.dumps costs several times more."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from runspine.sdk.columns import Column, Taken
+from runspine.sdk.episode import Episode
+from runspine.sdk.identity import Identity
+from runspine.sdk.text import Packed, base64_text, dumps, number, packed_text
+
+TERMINATED, TRUNCATED = 1, 2
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class Block(NamedTuple):
+    """Consecutive steps of an episode, and how the last of them ended."""
+
+    episode: Episode
+    first: int
+    global_step: int
+    flags: int
+    began: float
+    ended: float
+    actions: tuple[Column, list[Any]]
+    observations: tuple[Column, list[Any]]
+    rewards: list[Any]
+
+
+def steps(slot: int, block: Block) -> str:
+    rewards = _doubles(block.rewards)
+    # Lines are made in the order in which they were taken: the sum is whole when the episode's line is made.
+    block.episode.value = sum(rewards, block.episode.value)
+    column, rows = block.actions
+    actions = column.pack(rows)
+    column, rows = block.observations
+    observations = _observations(column.pack(rows))
+    flags = base64_text(bytes(len(rewards) - 1) + bytes((block.flags,)))
+    return (
+        f'{{"type":"steps","episode_id":"{block.episode.id}","slot":{slot},"first":{block.first}'
+        f',"n":{len(rewards)},"global_step":{block.global_step},"action":{_values(actions)}'
+        f',"reward":{{"dtype":"<f8","shape":[],"data":"{base64_text(rewards.tobytes())}"}}'
+        f',"flags":"{flags}"{observations},"t0":{block.began:.6f},"t1":{block.ended:.6f}}}'
+    )
+
+
+def episode(slot: int, ended: Episode, flags: int, global_step: int, at: float) -> str:
+    return (
+        f'{{"type":"episode","episode_id":"{ended.id}","slot":{slot},"steps":{ended.steps}'
+        f',"return":{number(ended.value)},"t_end":{at:.6f},"global_step":{global_step}'
+        f',"terminated":{_bool(flags & TERMINATED)},"truncated":{_bool(flags & TRUNCATED)}}}'
+    )
+
+
+def metrics(values: dict[str, float], step: int | None, at: float) -> str:
+    where = "" if step is None else f',"step":{step}'
+    return f'{{"type":"metrics","values":{_encode(values)}{where},"t":{at:.6f}}}'
+
+
+def reset(slot: int, begun: Episode) -> str:
+    return (
+        f'{{"type":"reset","episode_id":"{begun.id}","slot":{slot},"ordinal":{begun.ordinal}'
+        + ("" if begun.seed is None else f',"seed":{dumps(begun.seed)}')
+        + ("" if begun.options is None else f',"options":{dumps(begun.options)}')
+        + ("" if begun.rng is None else f',"rng":{_generator(begun.rng)}')
+        + ("" if begun.state is None else f',"state":{_encode(begun.state)}')
+        + ("" if not begun.at else f',"t":{begun.at:.6f}')
+        + _first(begun)
+        + "}"
+    )
+
+
+def env(slot: int, what: Identity, at: float) -> str:
+    """The time tells which env of a slot an episode was in, where one follows another."""
+    return dumps({"type": "env", "slot": slot, **what._asdict(), "t": round(at, 6)})
+
+
+def _doubles(rewards: list[Any]) -> array[float]:
+    try:
+        return array("d", rewards)
+    except TypeError:
+        return array("d", [float(np.asarray(reward).reshape(-1)[0]) for reward in rewards])
+
+
+def _values(column: Taken) -> str:
+    return packed_text(column) if isinstance(column, Packed) else dumps(column)
+
+
+def _observations(column: Taken) -> str:
+    if column is None:
+        return ""
+    if isinstance(column, bytes):
+        return f',"obs_hash":"{base64_text(column)}"'
+    return f',"obs":{_values(column)}'
+
+
+def _first(begun: Episode) -> str:
+    """The first observation in the form its column gives to the others."""
+    if begun.first_column is None:
+        return ""
+    packed = begun.first_column.pack([begun.first])
+    return f',"obs":{dumps(packed[0])}' if isinstance(packed, list) else _observations(packed)
+
+
+def _generator(state: dict[str, Any]) -> str:
+    """The state of a numpy bit generator; by hand for the usual one, because it comes with every reset."""
+    if state.get("bit_generator") == "PCG64":
+        words = state["state"]
+        return (
+            f'{{"bit_generator":"PCG64","state":{{"state":{words["state"]},"inc":{words["inc"]}}}'
+            f',"has_uint32":{state["has_uint32"]},"uinteger":{state["uinteger"]}}}'
+        )
+    return dumps(state)
+
+
+def _bool(value: int) -> str:
+    return "true" if value else "false"

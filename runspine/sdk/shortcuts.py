@@ -1,0 +1,77 @@
+"""One run a process: `runspine.init()` and what can be called without holding it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from runspine.sdk.run import Run
+
+_current: Run | None = None
+
+
+def init(config: Mapping[str, Any] | None = None, *, total_steps: int | None = None) -> Run:
+    """The run this process belongs to. `config` are your defaults; the run's own params win over them."""
+    run = _run()
+    run.configure(config or {}, total_steps)
+    return run
+
+
+def current_run() -> Run:
+    """The run this process belongs to, without a word about its configuration."""
+    return _run()
+
+
+def wrap(env: Any, slot: int | None = None) -> Any:
+    """The same env, with every step recorded; `slot` is the next free one unless given."""
+    # Gymnasium is loaded already when the env is one of its own.
+    from runspine.sdk.wrapping import wrapped
+
+    return wrapped(_run(), env, slot)
+
+
+def log(values: Mapping[str, Any], step: int | None = None) -> None:
+    _run().log(values, step=step)
+
+
+def log_episode(value: float, steps: int, **more: Any) -> None:
+    _run().log_episode(value, steps, **more)
+
+
+def progress(step: int, total: int | None = None) -> None:
+    _run().progress(step, total)
+
+
+def log_artifact(path: str | os.PathLike[str], kind: str = "file", **more: Any) -> None:
+    _run().log_artifact(path, kind, **more)
+
+
+def checkpoint(path: str | os.PathLike[str], step: int | None = None, **meta: Any) -> None:
+    _run().checkpoint(path, step, **meta)
+
+
+def finish() -> None:
+    _run().finish()
+
+
+def _run() -> Run:
+    global _current  # noqa: PLW0603 - the environment and the descriptor exist once in a process
+    if _current is None:
+        _current = Run()
+    return _current
+
+
+def _in_child() -> None:
+    if _current is not None:
+        _current.forked()
+
+
+def _at_exit() -> None:
+    if _current is not None:
+        _current.finish()
+
+
+os.register_at_fork(after_in_child=_in_child)
+atexit.register(_at_exit)

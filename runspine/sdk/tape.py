@@ -1,0 +1,321 @@
+"""What happens in one env slot, step by step, on its way to the worker.
+
+Rows are gathered in columns and said as one `steps` line: at an episode's end, when enough have come
+together, or when the oldest has waited long enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from runspine.sdk import lines
+from runspine.sdk.columns import Changed, Column, Newest, Numbers, column_for, observation_column
+from runspine.sdk.episode import Episode
+from runspine.sdk.identity import Identity
+from runspine.sdk.pipe import LONGEST_WAIT
+
+if TYPE_CHECKING:
+    from runspine.sdk.run import Run
+
+MOST_ROWS = 512
+MOST_BYTES = 256 << 10
+# A line without its columns, about.
+LINE_BYTES = 300
+NEVER = 1 << 62
+# While an env is fast, the clock is looked at after the first step and then after so many.
+FEW_ROWS = 16
+
+Step = Callable[[Any], Any]
+
+
+class Tape:
+    """The recorder of one slot. Between steps every column has as many rows as `rewards`.
+
+    In mid-step, where a signal handler may want a checkpoint, actions and observations may be one ahead:
+    the reward is kept last, and counts.
+    """
+
+    def __init__(self, run: Run, slot: int) -> None:
+        self.run = run
+        self.slot = slot
+        self.rewards: list[Any] = []
+        self.actions: Column = Numbers()
+        self.observations: Column = Newest()
+        self.episode: Episode | None = None
+        self.ended = False
+        self.resets = 0
+        # Steps of this slot that have left the columns.
+        self.counted = 0
+        # Why nothing is recorded any more.
+        self.failure = ""
+        self._limit = MOST_ROWS
+        self._row_bytes = 64
+        self._learned = False
+        self._cutting = False
+        self._second_look = 2
+        self.began = 0.0
+        self._global_step = 0
+        self._rebind: Callable[[], None] = lambda: None
+        run.add_tape(self)
+
+    @property
+    def steps(self) -> int:
+        return self.counted + len(self.rewards)
+
+    @property
+    def busy(self) -> bool:
+        """In the middle of a step: only a signal handler or another thread can see that."""
+        return self._cutting or len(self.actions.rows) > len(self.rewards)
+
+    def recording(self, inner: Step) -> Step:
+        """`inner`, recorded. Names are bound here so that they need not be looked up in each step.
+
+        The usual values, a scalar action and an array, are kept without a call; others by their columns.
+        """
+        rewards, add_reward = self.rewards, self.rewards.append
+        ndarray = np.ndarray
+        scalars, add_action, keep_action = self.actions.scalars, self.actions.rows.append, self.actions.keep
+        dtype, width = self.observations.dtype, self.observations.width
+        add_observation, keep_observation = self.observations.rows.append, self.observations.keep
+        due = 1
+
+        def step(action: Any) -> Any:
+            nonlocal due
+            # The action comes first: an env may change it in place.
+            try:
+                if type(action) in scalars:
+                    add_action(action)
+                else:
+                    keep_action(action)
+            except Exception as error:  # noqa: BLE001 - a recorder's error is not the trainer's
+                self.other_action(action, error)
+            try:
+                result = inner(action)
+            except BaseException:
+                self.undo_action()
+                raise
+            try:
+                seen, reward, terminated, truncated, _ = result
+                # A dtype of numpy's own exists once, so that `is` nearly always answers.
+                if type(seen) is ndarray and seen.dtype is dtype and len(row := seen.tobytes()) == width:
+                    add_observation(row)
+                else:
+                    keep_observation(seen)
+                add_reward(reward)
+                if terminated or truncated or len(rewards) >= due:
+                    due = self.tick(terminated, truncated)
+            except BaseException as error:  # noqa: BLE001 - as above; an interrupt is raised again in there
+                due = self.other_observation(result, error)
+            return result
+
+        def rebind() -> None:
+            nonlocal scalars, add_action, keep_action, add_reward, due
+            nonlocal dtype, width, add_observation, keep_observation
+            actions, observations = self.actions, self.observations
+            scalars, add_action, keep_action = actions.scalars, actions.rows.append, actions.keep
+            dtype, width = observations.dtype, observations.width
+            add_observation, keep_observation = observations.rows.append, observations.keep
+            due = 1
+            if self.failure:
+                scalars, dtype, due = frozenset(), None, NEVER
+                keep_action = keep_observation = add_reward = _ignore
+
+        self._rebind = rebind
+        return step
+
+    def introduce(self, identity: Callable[[], Identity]) -> None:
+        """Say what the slot's env is. Never raises: a spec may hold anything."""
+        if self.run.pipe.open:
+            try:
+                self.run.pipe.say(lines.env(self.slot, identity(), time.time()))
+            except Exception as error:  # noqa: BLE001 - a recorder's error is not the trainer's
+                self.run.drop(f"slot {self.slot}: {type(error).__name__}: {error}")
+
+    def begin(
+        self, observation: Any, *, seed: Any = None, options: Any = None, rng: Any = None, state: Any = None
+    ) -> None:
+        """An episode begins with this observation. Never raises."""
+        try:
+            self._begin(observation, seed, options, rng, state)
+        except Exception as error:  # noqa: BLE001 - a recorder's error is not the trainer's
+            self.fail(error)
+
+    def _begin(self, observation: Any, seed: Any, options: Any, rng: Any, state: Any) -> None:
+        if self.failure:
+            return
+        self.cut()
+        episode = self._new_episode()
+        episode.ordinal, self.resets = self.resets, self.resets + 1
+        episode.seed, episode.options, episode.rng, episode.state = seed, options, rng, state
+        self._learn_observations(observation)
+        self.say_reset(observation)
+
+    def say_reset(self, observation: Any) -> None:
+        episode = self.episode
+        assert episode is not None
+        column = self.observations
+        row = column.newest = column.row_of(observation)
+        episode.first, episode.first_column, episode.at = row, column, time.time()
+        if self.run.pipe.open and episode.id:
+            self.run.pipe.later(LINE_BYTES, lines.reset, self.slot, episode)
+
+    def tick(self, terminated: Any = False, truncated: Any = False) -> int:
+        """Look at the rows and the clock. At how many rows to look again."""
+        if self.failure:
+            return NEVER
+        rows, now = len(self.rewards), time.time()
+        if terminated or truncated:
+            self._end(lines.TERMINATED * bool(terminated) | lines.TRUNCATED * bool(truncated), now)
+            return 1
+        if rows < 2:
+            self._start_block(now)
+            return self._second_look
+        waited = now - self.began
+        self._second_look = FEW_ROWS if 0 <= waited < LONGEST_WAIT / FEW_ROWS else 2
+        if rows >= self._limit:
+            self.cut(now)
+            return 1
+        if not 0 <= waited < LONGEST_WAIT:
+            # All slots at once: they would follow one by one, each with a write of its own.
+            self.run.flush()
+            return 1
+        # Twice as many rows at most, so that an env that becomes slow is noticed.
+        more = int(rows * (LONGEST_WAIT - waited) / (waited + 1e-9)) + 1
+        return min(rows + min(rows, more), self._limit)
+
+    def cut(self, now: float = 0.0, flags: int = 0) -> None:
+        """Say the rows so far; the episode goes on."""
+        with self.run.lock:
+            # A signal handler that comes here in mid-cut leaves the rows to that cut.
+            if not self.rewards or self._cutting:
+                return
+            self._cutting = True
+            try:
+                self._cut(now, flags)
+            except BaseException as error:
+                self.fail(error)
+                raise
+            finally:
+                self._cutting = False
+            # Whoever asked for this, the next row is the first of a block.
+            self._rebind()
+
+    def _cut(self, now: float, flags: int) -> None:
+        count = len(self.rewards)
+        actions = (self.actions, self.actions.take(count))
+        observations = (self.observations, self.observations.take(count))
+        rewards = self.rewards[:count]
+        del self.rewards[:count]
+        episode = self.episode or self._new_episode()
+        first, episode.steps = episode.steps, episode.steps + count
+        episode.add_actions(*actions)
+        self.counted += count
+        pipe = self.run.pipe
+        if not pipe.open or not episode.id:
+            pipe.miss()
+            return
+        end = now or time.time()
+        block = lines.Block(
+            episode, first, self._global_step, flags, self.began, end, actions, observations, rewards
+        )
+        pipe.later(LINE_BYTES + count * self._row_bytes, lines.steps, self.slot, block)
+
+    def go_on(self, episode: Episode, first: Any, newest: Any, *, ended: bool) -> None:
+        """Take over an episode that another tape has begun, after its newest observation."""
+        self.cut()
+        self.episode, self.ended = episode, ended
+        self.resets = episode.ordinal + 1
+        self.run.skip_episodes(self.slot, episode.number)
+        self._learn_observations(first)
+        self.say_reset(first)
+        self._learn_observations(newest)
+        self.observations.newest = self.observations.row_of(newest)
+
+    def undo_action(self) -> None:
+        """The env did not take it."""
+        if len(self.actions.rows) > len(self.rewards):
+            self.actions.rows.pop()
+
+    def other_action(self, action: Any, error: Exception) -> None:
+        if not isinstance(error, Changed):
+            self.fail(error)
+            return
+        try:
+            self.cut()
+            self.actions = column_for(action)
+            self.actions.keep(action)
+            self._rebind()
+        except Exception as other:  # noqa: BLE001 - a recorder's error is not the trainer's
+            self.fail(other)
+
+    def other_observation(self, result: Any, error: BaseException) -> int:
+        if not isinstance(error, Exception):
+            # Interrupted between two columns: this step is not on record.
+            del self.actions.rows[len(self.rewards) :], self.observations.rows[len(self.rewards) :]
+            raise error
+        if not isinstance(error, Changed):
+            self.fail(error)
+            return NEVER
+        try:
+            observation, reward, terminated, truncated, _ = result
+            self.cut()
+            self._learn_observations(observation)
+            self.observations.keep(observation)
+            self.rewards.append(reward)
+            return self.tick(terminated, truncated)
+        except Exception as other:  # noqa: BLE001 - a recorder's error is not the trainer's
+            self.fail(other)
+            return NEVER
+
+    def fail(self, error: BaseException) -> None:
+        """Record nothing any more."""
+        self.failure = f"{type(error).__name__}: {error}"
+        self.rewards.clear()
+        self.actions, self.observations = Numbers(), Newest()
+        self._rebind()
+        self.run.drop(f"slot {self.slot} is no longer recorded: {self.failure}")
+
+    def forked(self) -> None:
+        """In a child: the rows and the episode are the parent's to say."""
+        self.rewards.clear()
+        self.actions.rows.clear()
+        self.observations.rows.clear()
+        if self.episode is not None:
+            self.episode.id = ""
+
+    def _new_episode(self) -> Episode:
+        number, name = self.run.next_episode(self.slot)
+        self.episode, self.ended = Episode(number, name), False
+        return self.episode
+
+    def _start_block(self, now: float) -> None:
+        self.began = now
+        self._global_step = self.run.steps - 1
+        if self.ended or self.episode is None:
+            # Stepped on without a reset: an episode of its own, though nobody can replay it.
+            self._new_episode()
+
+    def _end(self, flags: int, now: float) -> None:
+        if len(self.rewards) == 1:
+            self._start_block(now)
+        self.cut(now, flags)
+        self.ended = True
+        episode = self.episode
+        if episode is not None and episode.id and self.run.pipe.open:
+            self.run.pipe.later(LINE_BYTES, lines.episode, self.slot, episode, flags, self.run.steps, now)
+
+    def _learn_observations(self, observation: Any) -> None:
+        if not self._learned or not self.observations.fits(observation):
+            self.observations = observation_column(observation, self.run.capture)
+            self._row_bytes = (self.observations.width + 24) * 4 // 3
+            self._limit = max(1, min(MOST_ROWS, MOST_BYTES // self._row_bytes))
+            self._learned = True
+            self._rebind()
+
+
+def _ignore(value: Any) -> None:
+    return None

@@ -1,0 +1,23 @@
+"""Which wrapper an env gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runspine.sdk.run import Run
+
+
+def wrapped(run: Run, env: Any, slot: int | None) -> Any:
+    """The env with a record of every step. Raises TypeError when it is not a Gymnasium env."""
+    import gymnasium
+
+    from runspine.sdk import recorded, vector
+
+    # Vector envs first: before Gymnasium 1.0 they are envs too.
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return vector.wrapped(run, env, slot)
+    if isinstance(env, gymnasium.Env):
+        return recorded.wrapped(run, env, slot)
+    kind = f"{type(env).__module__}.{type(env).__qualname__}"
+    raise TypeError(f"runspine.wrap takes a gymnasium.Env or gymnasium.vector.VectorEnv, not {kind}")

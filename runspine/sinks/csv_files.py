@@ -1,0 +1,158 @@
+"""CSV: metrics.csv, episodes.csv and, when asked for, steps.csv; run.json says what the run was."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from runspine.plain import json_text
+from runspine.sinks.columns import actions_of, observations_of, points_of, rewards_of, times_of
+from runspine.sinks.ledger import Ledger, folder_of, write_state
+from runspine.sinks.port import EPISODES, METRICS, STEPS, Mark, Subject
+
+HEADINGS: dict[str, tuple[str, ...]] = {
+    METRICS: ("attempt", "name", "step", "time", "value"),
+    EPISODES: (
+        "attempt",
+        "episode_id",
+        "slot",
+        "agent_id",
+        "steps",
+        "return",
+        "global_step",
+        "ended",
+        "terminated",
+        "truncated",
+    ),
+    STEPS: (
+        "attempt",
+        "episode_id",
+        "slot",
+        "agent_id",
+        "step",
+        "time",
+        "action",
+        "reward",
+        "terminated",
+        "truncated",
+        "observation",
+    ),
+}
+
+
+class CsvFiles:
+    """Numbers are written so that they read back exactly; times are seconds since 1970."""
+
+    def __init__(self, out: Path, subject: Subject, *, with_steps: bool = False) -> None:
+        self.folder = folder_of(out, subject)
+        self.kinds: tuple[str, ...] = (METRICS, EPISODES, STEPS) if with_steps else (METRICS, EPISODES)
+        self._subject = subject
+        self._ledger = Ledger(self.folder, subject.run_id, "csv", {"steps": with_steps})
+
+    def open(self) -> Mark:
+        mark = self._ledger.open([f"{kind}.csv" for kind in self.kinds])
+        if mark.is_start:
+            self._begin()
+        return mark
+
+    def describe(self, parameters: Mapping[str, Any]) -> None:
+        about = {"run_id": self._subject.run_id, "name": self._subject.name, "parameters": dict(parameters)}
+        write_state(self.folder / "run.json", json.loads(json_text(about)))
+
+    def feed(self, kind: str, batch: Any) -> None:
+        self._write(kind, _ROWS[kind](batch))
+
+    def commit(self, mark: Mark) -> None:
+        self._ledger.commit(mark)
+
+    def supersede(self, step: int, mark: Mark) -> Mark:
+        self._ledger.restart()
+        self._begin()
+        return Mark()
+
+    def close(self) -> str:
+        self._ledger.close()
+        return str(self.folder)
+
+    def abandon(self) -> None:
+        self._ledger.close()
+
+    def _begin(self) -> None:
+        for kind in self.kinds:
+            if not self._ledger.file(f"{kind}.csv").tell():
+                self._write(kind, [HEADINGS[kind]])
+
+    def _write(self, kind: str, rows: Iterable[Sequence[Any]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        # A trainer's names may hold what UTF-8 cannot.
+        self._ledger.file(f"{kind}.csv").write(text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+def _metrics(batch: Any) -> Iterable[Sequence[Any]]:
+    for block in batch.blocks:
+        for value, step, at in points_of(block):
+            yield batch.attempt, block.name, step, seconds(at), repr(value)
+
+
+def _episodes(batch: Any) -> Iterable[Sequence[Any]]:
+    for e in batch.episodes:
+        yield (
+            batch.attempt,
+            e.episode_id,
+            e.slot,
+            e.agent_id,
+            e.steps,
+            repr(getattr(e, "return")),
+            e.global_step,
+            seconds(e.ended_at),
+            e.flags & 1,
+            e.flags >> 1 & 1,
+        )
+
+
+def _steps(batch: Any) -> Iterable[Sequence[Any]]:
+    for block in batch.blocks:
+        columns = zip(
+            times_of(block),
+            actions_of(block),
+            rewards_of(block),
+            block.flags or bytes(block.count),
+            observations_of(block),
+            strict=True,
+        )
+        for n, (at, action, reward, flags, observation) in enumerate(columns):
+            yield (
+                batch.attempt,
+                block.episode_id,
+                block.slot,
+                block.agent_id,
+                block.first_step + n,
+                seconds(at),
+                plain(action),
+                repr(reward),
+                flags & 1,
+                flags >> 1 & 1,
+                plain(observation),
+            )
+
+
+_ROWS = {METRICS: _metrics, EPISODES: _episodes, STEPS: _steps}
+
+
+def seconds(at: int) -> str:
+    """Microseconds as seconds, exactly."""
+    return f"{at // 1_000_000}.{at % 1_000_000:06d}"
+
+
+def plain(value: Any) -> str:
+    """A number as it is, anything else as JSON, nothing as nothing."""
+    if value is None:
+        return ""
+    return (
+        repr(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else json_text(value)
+    )

@@ -1,0 +1,36 @@
+"""Ending tasks for certain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+async def put_down(*tasks: asyncio.Future[Any], patience: float = 1.0) -> None:
+    """Cancel until each has ended.
+
+    Once is not enough: before Python 3.12 `asyncio.wait_for`, which nats-py uses, swallows a
+    cancellation that arrives together with its result.
+    """
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running, timeout=patience)
+    # Look at each outcome, or asyncio complains that nobody did.
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run_together(*loops: Coroutine[Any, Any, None]) -> None:
+    """Run until one of them ends or fails, which ends all; for loops that should never end.
+
+    Unlike a task group, a loop that swallowed its cancellation is cancelled again.
+    """
+    tasks = [asyncio.ensure_future(loop) for loop in loops]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        failed = [task for task in tasks if task.done() and not task.cancelled() and task.exception()]
+        await put_down(*tasks)
+    for task in failed:
+        task.result()

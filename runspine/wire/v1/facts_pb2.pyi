@@ -1,0 +1,628 @@
+from runspine.wire.v1 import runner_pb2 as _runner_pb2
+from runspine.wire.v1 import spec_pb2 as _spec_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTCOME_UNSPECIFIED: _ClassVar[Outcome]
+    EXITED: _ClassVar[Outcome]
+    STOPPED: _ClassVar[Outcome]
+    LIMIT: _ClassVar[Outcome]
+    NOT_STARTED: _ClassVar[Outcome]
+    LOST: _ClassVar[Outcome]
+    HANDED_BACK: _ClassVar[Outcome]
+OUTCOME_UNSPECIFIED: Outcome
+EXITED: Outcome
+STOPPED: Outcome
+LIMIT: Outcome
+NOT_STARTED: Outcome
+LOST: Outcome
+HANDED_BACK: Outcome
+
+class Commit(_message.Message):
+    __slots__ = ("id", "number", "previous", "writer", "facts")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    number: int
+    previous: bytes
+    writer: str
+    facts: _containers.RepeatedCompositeFieldContainer[Fact]
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., previous: _Optional[bytes] = ..., writer: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ...) -> None: ...
+
+class Fact(_message.Message):
+    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "worker_online", "worker_offline", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    RUN_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
+    RUN_QUEUED_FIELD_NUMBER: _ClassVar[int]
+    RUN_STARTED_FIELD_NUMBER: _ClassVar[int]
+    RUN_WENT_STALE_FIELD_NUMBER: _ClassVar[int]
+    RUN_CAME_BACK_FIELD_NUMBER: _ClassVar[int]
+    RUN_CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    RUN_COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    RUN_FAILED_FIELD_NUMBER: _ClassVar[int]
+    RUN_CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    RUN_REQUEUED_FIELD_NUMBER: _ClassVar[int]
+    RUN_PRIORITY_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    RUN_LABELLED_FIELD_NUMBER: _ClassVar[int]
+    KEY_RESERVED_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_STARTED_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_PROGRESSED_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_EXITED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_PRODUCED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ONLINE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_OFFLINE_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_INDEXED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_CORRUPT_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_MENDED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_PINNED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_UNPINNED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_PRUNED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_RESTORED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_ERASED_FIELD_NUMBER: _ClassVar[int]
+    ALIAS_SET_FIELD_NUMBER: _ClassVar[int]
+    ALIAS_REMOVED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_IMPORTED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_ACTIVATED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_RETIRED_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_SET_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    run_submitted: RunSubmitted
+    run_queued: RunQueued
+    run_started: RunStarted
+    run_went_stale: RunWentStale
+    run_came_back: RunCameBack
+    run_cancel_requested: RunCancelRequested
+    run_completed: RunCompleted
+    run_failed: RunFailed
+    run_cancelled: RunCancelled
+    run_requeued: RunRequeued
+    run_priority_changed: RunPriorityChanged
+    run_labelled: RunLabelled
+    key_reserved: KeyReserved
+    attempt_started: AttemptStarted
+    attempt_progressed: AttemptProgressed
+    attempt_exited: AttemptExited
+    artifact_produced: ArtifactProduced
+    artifact_given_up: ArtifactGivenUp
+    worker_online: WorkerOnline
+    worker_offline: WorkerOffline
+    artifact_indexed: ArtifactIndexed
+    artifact_corrupt: ArtifactCorrupt
+    artifact_mended: ArtifactMended
+    artifact_pinned: ArtifactPinned
+    artifact_unpinned: ArtifactUnpinned
+    artifact_pruned: ArtifactPruned
+    artifact_restored: ArtifactRestored
+    artifact_erased: ArtifactErased
+    alias_set: AliasSet
+    alias_removed: AliasRemoved
+    checkpoint_imported: CheckpointImported
+    checkpoint_activated: CheckpointActivated
+    checkpoint_retired: CheckpointRetired
+    retention_set: RetentionSet
+    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ...) -> None: ...
+
+class RunSubmitted(_message.Message):
+    __slots__ = ("run_id", "name", "spec", "submitted_by", "parent", "idempotency_key")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_BY_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    name: str
+    spec: _spec_pb2.RunSpec
+    submitted_by: str
+    parent: str
+    idempotency_key: str
+    def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+
+class RunQueued(_message.Message):
+    __slots__ = ("attempt",)
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    def __init__(self, attempt: _Optional[int] = ...) -> None: ...
+
+class RunStarted(_message.Message):
+    __slots__ = ("attempt", "worker_id")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    worker_id: str
+    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ...) -> None: ...
+
+class RunWentStale(_message.Message):
+    __slots__ = ("attempt", "last_heard")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LAST_HEARD_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    last_heard: int
+    def __init__(self, attempt: _Optional[int] = ..., last_heard: _Optional[int] = ...) -> None: ...
+
+class RunCameBack(_message.Message):
+    __slots__ = ("attempt",)
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    def __init__(self, attempt: _Optional[int] = ...) -> None: ...
+
+class RunCancelRequested(_message.Message):
+    __slots__ = ("requested_by", "reason")
+    REQUESTED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    requested_by: str
+    reason: str
+    def __init__(self, requested_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RunCompleted(_message.Message):
+    __slots__ = ("attempt", "counts")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    counts: Counts
+    def __init__(self, attempt: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
+
+class RunFailed(_message.Message):
+    __slots__ = ("attempt", "reason", "counts")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    reason: str
+    counts: Counts
+    def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
+
+class RunCancelled(_message.Message):
+    __slots__ = ("attempt", "reason", "counts")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    reason: str
+    counts: Counts
+    def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
+
+class RunRequeued(_message.Message):
+    __slots__ = ("attempt", "reason", "not_before", "lost")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    reason: str
+    not_before: int
+    lost: bool
+    def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., not_before: _Optional[int] = ..., lost: _Optional[bool] = ...) -> None: ...
+
+class RunPriorityChanged(_message.Message):
+    __slots__ = ("priority", "changed_by")
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_BY_FIELD_NUMBER: _ClassVar[int]
+    priority: int
+    changed_by: str
+    def __init__(self, priority: _Optional[int] = ..., changed_by: _Optional[str] = ...) -> None: ...
+
+class RunLabelled(_message.Message):
+    __slots__ = ("labels", "changed_by")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_BY_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.ScalarMap[str, str]
+    changed_by: str
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., changed_by: _Optional[str] = ...) -> None: ...
+
+class KeyReserved(_message.Message):
+    __slots__ = ("run_id", "name", "spec_digest")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    name: str
+    spec_digest: bytes
+    def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., spec_digest: _Optional[bytes] = ...) -> None: ...
+
+class Counts(_message.Message):
+    __slots__ = ("steps", "episodes", "metrics", "log_lines", "malformed")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    LOG_LINES_FIELD_NUMBER: _ClassVar[int]
+    MALFORMED_FIELD_NUMBER: _ClassVar[int]
+    steps: int
+    episodes: int
+    metrics: int
+    log_lines: int
+    malformed: int
+    def __init__(self, steps: _Optional[int] = ..., episodes: _Optional[int] = ..., metrics: _Optional[int] = ..., log_lines: _Optional[int] = ..., malformed: _Optional[int] = ...) -> None: ...
+
+class AttemptStarted(_message.Message):
+    __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FROM_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    worker_id: str
+    host: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    directory: str
+    resumed_from: ResumedFrom
+    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ...) -> None: ...
+
+class ResumedFrom(_message.Message):
+    __slots__ = ("run_id", "attempt", "digest", "step")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    attempt: int
+    digest: str
+    step: int
+    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., digest: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+
+class ArtifactProduced(_message.Message):
+    __slots__ = ("attempt", "kind", "name", "digest", "size", "key", "step", "meta")
+    class MetaEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _spec_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_spec_pb2.Value, _Mapping]] = ...) -> None: ...
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    META_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    kind: str
+    name: str
+    digest: str
+    size: int
+    key: str
+    step: int
+    meta: _containers.MessageMap[str, _spec_pb2.Value]
+    def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ..., key: _Optional[str] = ..., step: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ...) -> None: ...
+
+class AttemptProgressed(_message.Message):
+    __slots__ = ("attempt", "progress")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    progress: Progress
+    def __init__(self, attempt: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    LAST_RETURN_FIELD_NUMBER: _ClassVar[int]
+    STEPS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_RETURN_FIELD_NUMBER: _ClassVar[int]
+    EVALUATION_FIELD_NUMBER: _ClassVar[int]
+    HELD_BACK_FIELD_NUMBER: _ClassVar[int]
+    HELD_BACK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    total_steps: int
+    episodes: int
+    last_return: float
+    steps_per_second: float
+    counts: Counts
+    mean_return: float
+    evaluation: EvaluationSummary
+    held_back: str
+    held_back_seconds: float
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ...) -> None: ...
+
+class EvaluationSummary(_message.Message):
+    __slots__ = ("digest", "batches", "episodes", "mean", "std", "minimum", "maximum", "deterministic", "env")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    STD_FIELD_NUMBER: _ClassVar[int]
+    MINIMUM_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    DETERMINISTIC_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    batches: int
+    episodes: int
+    mean: float
+    std: float
+    minimum: float
+    maximum: float
+    deterministic: bool
+    env: str
+    def __init__(self, digest: _Optional[str] = ..., batches: _Optional[int] = ..., episodes: _Optional[int] = ..., mean: _Optional[float] = ..., std: _Optional[float] = ..., minimum: _Optional[float] = ..., maximum: _Optional[float] = ..., deterministic: _Optional[bool] = ..., env: _Optional[str] = ...) -> None: ...
+
+class AttemptExited(_message.Message):
+    __slots__ = ("attempt", "worker_id", "outcome", "exit_code", "signal", "reason", "stderr_tail", "counts", "progress", "artifacts_pending")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    STDERR_TAIL_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_PENDING_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    worker_id: str
+    outcome: Outcome
+    exit_code: int
+    signal: int
+    reason: str
+    stderr_tail: str
+    counts: Counts
+    progress: Progress
+    artifacts_pending: int
+    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., reason: _Optional[str] = ..., stderr_tail: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., artifacts_pending: _Optional[int] = ...) -> None: ...
+
+class ArtifactGivenUp(_message.Message):
+    __slots__ = ("attempt", "kind", "name", "reason", "digest")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    kind: str
+    name: str
+    reason: str
+    digest: str
+    def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., reason: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+
+class WorkerOnline(_message.Message):
+    __slots__ = ("worker_id", "host", "pools", "slots", "runners", "version", "capacity")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    RUNNERS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    host: str
+    pools: _containers.RepeatedScalarFieldContainer[str]
+    slots: int
+    runners: _containers.RepeatedCompositeFieldContainer[_runner_pb2.RunnerInfo]
+    version: str
+    capacity: Capacity
+    def __init__(self, worker_id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ...) -> None: ...
+
+class Capacity(_message.Message):
+    __slots__ = ("cpus", "memory_mib", "gpus")
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    cpus: float
+    memory_mib: int
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WorkerOffline(_message.Message):
+    __slots__ = ("worker_id", "reason")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    reason: str
+    def __init__(self, worker_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ArtifactIndexed(_message.Message):
+    __slots__ = ("artifact", "produced_at")
+    ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    PRODUCED_AT_FIELD_NUMBER: _ClassVar[int]
+    artifact: ArtifactProduced
+    produced_at: int
+    def __init__(self, artifact: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., produced_at: _Optional[int] = ...) -> None: ...
+
+class ArtifactCorrupt(_message.Message):
+    __slots__ = ("digest", "flaw", "found_by", "produced_at")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FLAW_FIELD_NUMBER: _ClassVar[int]
+    FOUND_BY_FIELD_NUMBER: _ClassVar[int]
+    PRODUCED_AT_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    flaw: str
+    found_by: str
+    produced_at: int
+    def __init__(self, digest: _Optional[str] = ..., flaw: _Optional[str] = ..., found_by: _Optional[str] = ..., produced_at: _Optional[int] = ...) -> None: ...
+
+class ArtifactMended(_message.Message):
+    __slots__ = ("digest", "found_by")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FOUND_BY_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    found_by: str
+    def __init__(self, digest: _Optional[str] = ..., found_by: _Optional[str] = ...) -> None: ...
+
+class ArtifactPinned(_message.Message):
+    __slots__ = ("digest", "pinned_by", "reason")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    PINNED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    pinned_by: str
+    reason: str
+    def __init__(self, digest: _Optional[str] = ..., pinned_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ArtifactUnpinned(_message.Message):
+    __slots__ = ("digest", "unpinned_by")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    UNPINNED_BY_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    unpinned_by: str
+    def __init__(self, digest: _Optional[str] = ..., unpinned_by: _Optional[str] = ...) -> None: ...
+
+class ArtifactPruned(_message.Message):
+    __slots__ = ("digest", "size", "kind", "name", "rule", "scope", "batch", "pruned_by", "undo_until")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    PRUNED_BY_FIELD_NUMBER: _ClassVar[int]
+    UNDO_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    size: int
+    kind: str
+    name: str
+    rule: str
+    scope: str
+    batch: str
+    pruned_by: str
+    undo_until: int
+    def __init__(self, digest: _Optional[str] = ..., size: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., rule: _Optional[str] = ..., scope: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_by: _Optional[str] = ..., undo_until: _Optional[int] = ...) -> None: ...
+
+class ArtifactRestored(_message.Message):
+    __slots__ = ("digest", "batch", "restored_by")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_BY_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    batch: str
+    restored_by: str
+    def __init__(self, digest: _Optional[str] = ..., batch: _Optional[str] = ..., restored_by: _Optional[str] = ...) -> None: ...
+
+class ArtifactErased(_message.Message):
+    __slots__ = ("digest", "size")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    size: int
+    def __init__(self, digest: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+
+class AliasSet(_message.Message):
+    __slots__ = ("alias", "digest", "set_by")
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SET_BY_FIELD_NUMBER: _ClassVar[int]
+    alias: str
+    digest: str
+    set_by: str
+    def __init__(self, alias: _Optional[str] = ..., digest: _Optional[str] = ..., set_by: _Optional[str] = ...) -> None: ...
+
+class AliasRemoved(_message.Message):
+    __slots__ = ("alias", "removed_by")
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_BY_FIELD_NUMBER: _ClassVar[int]
+    alias: str
+    removed_by: str
+    def __init__(self, alias: _Optional[str] = ..., removed_by: _Optional[str] = ...) -> None: ...
+
+class CheckpointImported(_message.Message):
+    __slots__ = ("source", "env", "algo", "runner", "seed", "step", "digest", "key", "size", "meta", "name", "imported_by", "project", "kind")
+    class MetaEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _spec_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_spec_pb2.Value, _Mapping]] = ...) -> None: ...
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    ALGO_FIELD_NUMBER: _ClassVar[int]
+    RUNNER_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    META_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IMPORTED_BY_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    env: str
+    algo: str
+    runner: str
+    seed: int
+    step: int
+    digest: str
+    key: str
+    size: int
+    meta: _containers.MessageMap[str, _spec_pb2.Value]
+    name: str
+    imported_by: str
+    project: str
+    kind: str
+    def __init__(self, source: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., seed: _Optional[int] = ..., step: _Optional[int] = ..., digest: _Optional[str] = ..., key: _Optional[str] = ..., size: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., name: _Optional[str] = ..., imported_by: _Optional[str] = ..., project: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+
+class CheckpointActivated(_message.Message):
+    __slots__ = ("actor", "digest", "activated_by")
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATED_BY_FIELD_NUMBER: _ClassVar[int]
+    actor: str
+    digest: str
+    activated_by: str
+    def __init__(self, actor: _Optional[str] = ..., digest: _Optional[str] = ..., activated_by: _Optional[str] = ...) -> None: ...
+
+class CheckpointRetired(_message.Message):
+    __slots__ = ("actor", "digest")
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    actor: str
+    digest: str
+    def __init__(self, actor: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+
+class RetentionSet(_message.Message):
+    __slots__ = ("scope", "profile", "set_by")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    SET_BY_FIELD_NUMBER: _ClassVar[int]
+    scope: str
+    profile: RetentionProfile
+    set_by: str
+    def __init__(self, scope: _Optional[str] = ..., profile: _Optional[_Union[RetentionProfile, _Mapping]] = ..., set_by: _Optional[str] = ...) -> None: ...
+
+class RetentionProfile(_message.Message):
+    __slots__ = ("max_videos_per_run", "max_checkpoints_per_run", "max_runs_per_agent", "max_age_seconds", "max_bytes", "grace_seconds", "undo_seconds", "automatic")
+    MAX_VIDEOS_PER_RUN_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKPOINTS_PER_RUN_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUNS_PER_AGENT_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GRACE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    UNDO_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    max_videos_per_run: int
+    max_checkpoints_per_run: int
+    max_runs_per_agent: int
+    max_age_seconds: float
+    max_bytes: int
+    grace_seconds: float
+    undo_seconds: float
+    automatic: bool
+    def __init__(self, max_videos_per_run: _Optional[int] = ..., max_checkpoints_per_run: _Optional[int] = ..., max_runs_per_agent: _Optional[int] = ..., max_age_seconds: _Optional[float] = ..., max_bytes: _Optional[int] = ..., grace_seconds: _Optional[float] = ..., undo_seconds: _Optional[float] = ..., automatic: _Optional[bool] = ...) -> None: ...

@@ -1,0 +1,235 @@
+from runspine.wire.v1 import facts_pb2 as _facts_pb2
+from runspine.wire.v1 import runner_pb2 as _runner_pb2
+from runspine.wire.v1 import spec_pb2 as _spec_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PHASE_UNSPECIFIED: _ClassVar[Phase]
+    SUBMITTED: _ClassVar[Phase]
+    QUEUED: _ClassVar[Phase]
+    RUNNING: _ClassVar[Phase]
+    STALE: _ClassVar[Phase]
+    CANCELLING: _ClassVar[Phase]
+    COMPLETED: _ClassVar[Phase]
+    FAILED: _ClassVar[Phase]
+    CANCELLED: _ClassVar[Phase]
+PHASE_UNSPECIFIED: Phase
+SUBMITTED: Phase
+QUEUED: Phase
+RUNNING: Phase
+STALE: Phase
+CANCELLING: Phase
+COMPLETED: Phase
+FAILED: Phase
+CANCELLED: Phase
+
+class Run(_message.Message):
+    __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_BY_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_AT_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_AT_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_HEARD_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    spec: _spec_pb2.RunSpec
+    phase: Phase
+    attempt: int
+    worker_id: str
+    reason: str
+    priority: int
+    labels: _containers.ScalarMap[str, str]
+    submitted_by: str
+    parent: str
+    submitted_at: int
+    queued_at: int
+    not_before: int
+    started_at: int
+    ended_at: int
+    last_heard: int
+    failures: int
+    losses: int
+    counts: _facts_pb2.Counts
+    position: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., phase: _Optional[_Union[Phase, str]] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., submitted_at: _Optional[int] = ..., queued_at: _Optional[int] = ..., not_before: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., last_heard: _Optional[int] = ..., failures: _Optional[int] = ..., losses: _Optional[int] = ..., counts: _Optional[_Union[_facts_pb2.Counts, _Mapping]] = ..., position: _Optional[int] = ...) -> None: ...
+
+class Attempt(_message.Message):
+    __slots__ = ("number", "worker_id", "host", "command", "directory", "started_at", "ended_at", "exited", "progress", "resumed_from", "artifacts", "artifacts_pending")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    EXITED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FROM_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_PENDING_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    worker_id: str
+    host: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    directory: str
+    started_at: int
+    ended_at: int
+    exited: _facts_pb2.AttemptExited
+    progress: _facts_pb2.Progress
+    resumed_from: _facts_pb2.ResumedFrom
+    artifacts: _containers.RepeatedCompositeFieldContainer[_facts_pb2.ArtifactProduced]
+    artifacts_pending: int
+    def __init__(self, number: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., exited: _Optional[_Union[_facts_pb2.AttemptExited, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., resumed_from: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., artifacts_pending: _Optional[int] = ...) -> None: ...
+
+class AttemptHistory(_message.Message):
+    __slots__ = ("attempts",)
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
+    def __init__(self, attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+
+class Worker(_message.Message):
+    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    RUNNERS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ONLINE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_HEARD_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    host: str
+    pools: _containers.RepeatedScalarFieldContainer[str]
+    slots: int
+    runners: _containers.RepeatedCompositeFieldContainer[_runner_pb2.RunnerInfo]
+    version: str
+    online: bool
+    since: int
+    last_heard: int
+    running: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    capacity: _facts_pb2.Capacity
+    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ...) -> None: ...
+
+class Beat(_message.Message):
+    __slots__ = ("worker_id", "at", "attempts", "waiting")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    at: int
+    attempts: _containers.RepeatedCompositeFieldContainer[AttemptBeat]
+    waiting: _containers.RepeatedCompositeFieldContainer[Waiting]
+    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ...) -> None: ...
+
+class Waiting(_message.Message):
+    __slots__ = ("run_id", "reason")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    reason: str
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class AttemptBeat(_message.Message):
+    __slots__ = ("run_id", "attempt", "progress")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    attempt: int
+    progress: _facts_pb2.Progress
+    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ...) -> None: ...
+
+class Offer(_message.Message):
+    __slots__ = ("run_id", "attempt", "pool", "priority")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    attempt: int
+    pool: str
+    priority: int
+    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ...) -> None: ...
+
+class Snapshot(_message.Message):
+    __slots__ = ("projection", "schema", "cursors", "state", "at")
+    class CursorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Cursor
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Cursor, _Mapping]] = ...) -> None: ...
+    PROJECTION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    CURSORS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    projection: str
+    schema: int
+    cursors: _containers.MessageMap[str, Cursor]
+    state: bytes
+    at: int
+    def __init__(self, projection: _Optional[str] = ..., schema: _Optional[int] = ..., cursors: _Optional[_Mapping[str, Cursor]] = ..., state: _Optional[bytes] = ..., at: _Optional[int] = ...) -> None: ...
+
+class Cursor(_message.Message):
+    __slots__ = ("sequence", "digest")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    digest: bytes
+    def __init__(self, sequence: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class BoardState(_message.Message):
+    __slots__ = ("runs", "attempts", "workers")
+    class AttemptsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: AttemptHistory
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[AttemptHistory, _Mapping]] = ...) -> None: ...
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[Run]
+    attempts: _containers.MessageMap[str, AttemptHistory]
+    workers: _containers.RepeatedCompositeFieldContainer[Worker]
+    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., attempts: _Optional[_Mapping[str, AttemptHistory]] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ...) -> None: ...

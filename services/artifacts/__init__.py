@@ -1,0 +1,1 @@
+"""The artifacts service: verifies, keeps and prunes what runs leave behind."""

@@ -1,0 +1,1 @@
+"""ArtifactService, call by call."""

@@ -1,0 +1,249 @@
+"""What the rules no longer keep. Pure: the dry run and the prune are the same plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from runspine.artifact import CHECKPOINT, LOADABLE, VIDEO
+from runspine.artifact.decide import holds
+from runspine.retention import DEFAULT, PROJECT, RUN, effective
+from runspine.wire.v1.artifacts_pb2 import KEPT, UNVERIFIED, Artifact
+from runspine.wire.v1.facts_pb2 import RetentionProfile
+from services.artifacts.core.catalog import Catalog
+from services.artifacts.core.standing import About, Standings, age_order, best, is_good
+
+SECOND = 1_000_000
+# Which runs a plan is for.
+Wanted = Callable[[About, RetentionProfile], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An artifact that goes, and by which rule of which scope."""
+
+    artifact: Artifact
+    rule: str
+    scope: str
+
+
+@dataclass(slots=True)
+class Plan:
+    items: list[Item] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    freed: int = 0
+
+    @property
+    def token(self) -> str:
+        """Stands for exactly these items."""
+        lines = (f"{i.artifact.run_id} {i.artifact.digest} {i.rule} {i.scope}\n" for i in self.items)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class _Case:
+    """One run before the rules."""
+
+    about: About
+    profile: RetentionProfile
+    origin: dict[str, str]
+    # Everything kept and verified, and of that what is old enough to be looked at.
+    kept: list[Artifact]
+    ripe: set[str]
+    # By digest: what holds it.
+    held: dict[str, str]
+    # Held, or kept back from every rule that leaves the run itself alone.
+    safe: set[str]
+
+
+class Planner:
+    def __init__(self, catalog: Catalog, standings: Standings, now: int) -> None:
+        self._catalog = catalog
+        self._standings = standings
+        self._now = now
+        self._needed = _needed(catalog)
+        self._doomed: dict[tuple[str, str], Item] = {}
+        self._notices: list[str] = []
+
+    def plan(self, wanted: Wanted) -> Plan:
+        """The plan for the runs that are wanted; rules across runs look at all of them."""
+        cases = [self._case(run_id) for run_id in sorted(self._catalog.shelves)]
+        self._limit_runs(cases)
+        for case in cases:
+            self._limit_kind(case, VIDEO, "max_videos_per_run")
+            self._limit_kind(case, CHECKPOINT, "max_checkpoints_per_run")
+            self._limit_age(case)
+        self._limit_bytes(cases)
+        chosen = {case.about.run_id for case in cases if wanted(case.about, case.profile)}
+        items = [item for (run_id, _), item in self._doomed.items() if run_id in chosen]
+        items.sort(key=_listing)
+        return Plan(items, self._notices, self.freed(items))
+
+    def freed(self, items: Iterable[Item]) -> int:
+        """Bytes that no run keeps any more once these are gone."""
+        going = {(item.artifact.run_id, item.artifact.digest) for item in items}
+        sizes = {item.artifact.digest: item.artifact.size for item in items}
+        return sum(
+            size
+            for digest, size in sizes.items()
+            if all((other.run_id, digest) in going for other in self._catalog.kept(digest))
+        )
+
+    def needed(self, artifact: Artifact) -> str:
+        """Why a run that has not ended may still want it."""
+        return self._needed.get((artifact.run_id, artifact.digest), "")
+
+    def _case(self, run_id: str) -> _Case:
+        this = self._standings.about[run_id]
+        profile, origin = effective(self._catalog.profiles, run_id, this.project)
+        shelf = self._catalog.shelves[run_id]
+        kept = [a for a in shelf.artifacts.values() if a.keeping == KEPT and a.integrity != UNVERIFIED]
+        grace = profile.grace_seconds * SECOND
+        held = {a.digest: why for a in kept if (why := holds(shelf, a) or self.needed(a))}
+        standing = (self._standings.best_of_run.get(run_id), self._standings.latest_of_run.get(run_id))
+        return _Case(
+            about=this,
+            profile=profile,
+            origin=origin,
+            kept=kept,
+            ripe={a.digest for a in kept if self._now - a.produced_at >= grace},
+            held=held,
+            safe={*held, *(a.digest for a in standing if a is not None)},
+        )
+
+    def _doom(self, case: _Case, artifact: Artifact, rule: str, scope: str) -> bool:
+        place = (artifact.run_id, artifact.digest)
+        if place in self._doomed or artifact.digest in case.held or artifact.digest not in case.ripe:
+            return False
+        self._doomed[place] = Item(artifact, rule, scope)
+        return True
+
+    def _is_doomed(self, artifact: Artifact) -> bool:
+        return (artifact.run_id, artifact.digest) in self._doomed
+
+    def _limit_runs(self, cases: list[_Case]) -> None:
+        """Of each agent the newest runs stay. The agent's best and newest checkpoint stay as well."""
+        agents: dict[tuple[str, str], list[_Case]] = {}
+        for case in cases:
+            if case.kept:
+                agents.setdefault((case.about.project, case.about.agent), []).append(case)
+        stay = {
+            (a.run_id, a.digest)
+            for group in (self._standings.best_of_kind, self._standings.latest_of_kind)
+            for a in group.values()
+        }
+        for runs in agents.values():
+            leader = self._best_among(runs)
+            if leader is not None:
+                stay.add((leader.run_id, leader.digest))
+            runs.sort(key=lambda case: (case.about.begun_at, case.about.run_id), reverse=True)
+            for place, case in enumerate(runs):
+                limit = case.profile.max_runs_per_agent
+                if not limit or place < limit or not self._catalog.has_ended(case.about.run_id):
+                    continue
+                for artifact in case.kept:
+                    if (artifact.run_id, artifact.digest) not in stay:
+                        scope = case.origin["max_runs_per_agent"]
+                        self._doom(case, artifact, f"max_runs_per_agent={limit}", scope)
+
+    def _best_among(self, runs: list[_Case]) -> Artifact | None:
+        bests = [self._standings.best_of_run.get(case.about.run_id) for case in runs]
+        return best(self._catalog, (a for a in bests if a is not None), runs[0].about.env)
+
+    def _limit_kind(self, case: _Case, kind: str, rule: str) -> None:
+        """The newest stay; what is safe counts first, so that the limit is met where it can be."""
+        limit = getattr(case.profile, rule)
+        if not limit:
+            return
+        there = [a for a in case.kept if a.kind == kind and not self._is_doomed(a) and is_good(a)]
+        order = age_order if kind in LOADABLE else _clock
+        there.sort(key=lambda a: (a.digest in case.safe, *order(a)), reverse=True)
+        for artifact in there[limit:]:
+            if artifact.digest not in case.safe:
+                self._doom(case, artifact, f"{rule}={limit}", case.origin[rule])
+
+    def _limit_age(self, case: _Case) -> None:
+        limit = case.profile.max_age_seconds
+        if not limit:
+            return
+        for artifact in case.kept:
+            if self._now - artifact.produced_at > limit * SECOND and artifact.digest not in case.safe:
+                self._doom(case, artifact, f"max_age={limit:g}s", case.origin["max_age_seconds"])
+
+    def _limit_bytes(self, cases: list[_Case]) -> None:
+        """Narrow scopes first, so that what they free counts for the wider ones."""
+        for scope in sorted(self._catalog.profiles, key=_width):
+            limit = self._catalog.profiles[scope].profile.max_bytes
+            if limit:
+                self._fit(scope, limit, [case for case in cases if _covers(scope, case.about)])
+
+    def _fit(self, scope: str, limit: int, cases: list[_Case]) -> None:
+        left = [(case, a) for case in cases for a in case.kept if not self._is_doomed(a)]
+        users: dict[str, int] = {}
+        total = 0
+        for _, artifact in left:
+            if artifact.digest not in users:
+                total += artifact.size
+            users[artifact.digest] = users.get(artifact.digest, 0) + 1
+        # Files that nobody can load go first, the oldest before the newest.
+        left.sort(key=lambda each: (each[1].kind in LOADABLE, each[1].produced_at, each[1].digest))
+        for case, artifact in left:
+            if total <= limit:
+                return
+            if artifact.digest in case.safe or not self._doom(case, artifact, f"max_bytes={limit}", scope):
+                continue
+            users[artifact.digest] -= 1
+            if not users[artifact.digest]:
+                total -= artifact.size
+        if total > limit:
+            self._notices.append(
+                f"{scope} keeps {total:,} bytes, more than its {limit:,}: the rest is pinned, named, "
+                "best, latest, needed to resume, or within the grace period"
+            )
+
+
+def _listing(item: Item) -> tuple[str, str, int, str]:
+    artifact = item.artifact
+    return artifact.run_id, artifact.kind, artifact.produced_at, artifact.digest
+
+
+def _clock(artifact: Artifact) -> tuple[int, int, int]:
+    return artifact.produced_at, artifact.attempt, artifact.step
+
+
+def _width(scope: str) -> tuple[int, str]:
+    return (0 if scope.startswith(RUN) else 1 if scope.startswith(PROJECT) else 2), scope
+
+
+def _covers(scope: str, this: About) -> bool:
+    return scope in (DEFAULT, PROJECT + this.project, RUN + this.run_id)
+
+
+def _needed(catalog: Catalog) -> dict[tuple[str, str], str]:
+    """What runs that have not ended may go on from: their newest two checkpoints, and what they begin with.
+
+    Two, because the newest may turn out to be damaged.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for run_id, known in catalog.runs.items():
+        if catalog.has_ended(run_id):
+            continue
+        why = f"run {run_id} has not ended"
+        spec = known.run.spec
+        found.update(dict.fromkeys(_newest(catalog, run_id), why))
+        if spec.warm_start.run_id:
+            source, digest = spec.warm_start.run_id, spec.warm_start.digest
+            places = [(source, digest)] if digest else _newest(catalog, source)
+            found.update(dict.fromkeys(places, why))
+        if spec.evaluation.digest:
+            for owner in catalog.owners.get(spec.evaluation.digest, ()):
+                found[owner, spec.evaluation.digest] = why
+    return found
+
+
+def _newest(catalog: Catalog, run_id: str) -> list[tuple[str, str]]:
+    if run_id not in catalog.shelves:
+        return []
+    good = [a for a in catalog.shelves[run_id].artifacts.values() if a.kind == CHECKPOINT and is_good(a)]
+    return [(run_id, a.digest) for a in sorted(good, key=age_order)[-2:]]

@@ -1,0 +1,29 @@
+"""What the artifacts service is told by its environment."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from runspine.grpc_server import GrpcSettings
+from runspine.settings import Address
+
+
+class ArtifactsSettings(GrpcSettings):
+    grpc_address: Address = Field("127.0.0.1:50057", description="host:port to serve gRPC on")
+    s3_public_endpoint: str = Field(
+        "", description="host:port of S3 as clients reach it, for links; the same as S3_ENDPOINT when empty"
+    )
+    index_parallel: int = Field(4, ge=1, le=64, description="objects that are read at once to be indexed")
+    gone_seconds: float = Field(
+        30.0, gt=0, description="how long an object must stay missing, with S3 answering, to count as gone"
+    )
+    scrub_mib_per_second: float = Field(8.0, gt=0, description="speed at which stored objects are re-read")
+    scrub_hours: float = Field(24.0, gt=0, description="hours between the beginnings of two scrubs")
+    janitor_seconds: float = Field(300.0, gt=0, description="seconds between two rounds of the janitor")
+    orphan_grace_seconds: float = Field(
+        3600.0, ge=0, description="age below which an object that no fact names is not an orphan yet"
+    )
+    import_mib: int = Field(4096, ge=1, description="largest checkpoint that can be imported, in MiB")
+    snapshot_commits: int = Field(20_000, ge=1, description="commits after which the catalog is stored")
+    snapshot_seconds: float = Field(300.0, gt=0, description="seconds after which a changed one is stored")
+    ignore_snapshot: bool = Field(False, description="read the log from its start and keep no old cursor")

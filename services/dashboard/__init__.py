@@ -1,0 +1,1 @@
+"""The web page: one more subscriber. With it stopped, nothing else changes."""

@@ -1,0 +1,229 @@
+"""Several runs or groups of seeds side by side: curves with bands, parameters, two replays in lock-step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from fastapi import Request
+from nicegui import ui
+
+from runspine.errors import RunspineError
+from runspine.run import ENDED
+from runspine.wire.v1.run_pb2 import Run
+from services.dashboard.core.comparing import STATISTICS, as_rows
+from services.dashboard.core.hyperparameters import side_by_side
+from services.dashboard.edges.figures import AXES, RETURNS, comparison, runs_of, series_names
+from services.dashboard.pages.curves import Curves, Source
+from services.dashboard.pages.desk import Desk, Visitor
+from services.dashboard.pages.frame import frame
+from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.run_charts import in_order
+from services.dashboard.pages.scrubber import Played, Scrubber
+
+GROW_SECONDS = 3.0
+# Newest runs that can be picked here; the table of runs finds all.
+OFFERED = 500
+EPISODES = ("best", "worst", "longest", "shortest", "first", "last")
+HEADINGS = {
+    "group": "Group", "runs": "Runs", "final": "Final (IQM, 95 %)", "mean": "Final mean ± std",
+    "area": "Area under curve", "reached": "Steps to threshold",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Choice:
+    """What the address says."""
+
+    runs: list[str] = field(default_factory=list)
+    metric: str = ""
+    axis: str = "step"
+    stat: str = "iqm"
+    # Every run for itself instead of groups of seeds.
+    each: bool = False
+
+    def query(self) -> str:
+        said = [("run", run) for run in self.runs]
+        said += [
+            ("metric", self.metric),
+            ("axis", self.axis),
+            ("stat", self.stat),
+            ("each", str(self.each).lower()),
+        ]
+        return urlencode(said)
+
+
+def add_compare_page(desk: Desk) -> None:
+    @ui.page("/compare")
+    async def compare(request: Request) -> None:
+        visitor = desk.visitor(request)
+        asked = request.query_params
+        choice = Choice(
+            asked.getlist("run"),
+            asked.get("metric", ""),
+            asked.get("axis", "step"),
+            asked.get("stat", "iqm"),
+            asked.get("each") == "true",
+        )
+        with frame(desk, visitor, "Compare", "/compare"):
+            await ComparePage(desk, visitor, choice).draw()
+
+
+class ComparePage:
+    def __init__(self, desk: Desk, visitor: Visitor, choice: Choice) -> None:
+        self._desk = desk
+        self._visitor = visitor
+        self._choice = choice
+        self._version = 0
+
+    async def draw(self) -> None:
+        choice = self._choice
+        entries = sorted(self._desk.following.book.entries(), key=lambda entry: -entry.run.submitted_at)
+        known = {entry.run.id: entry.run.name for entry in entries[:OFFERED]}
+        known |= {entry.run.id: entry.run.name for entry in entries if entry.run.id in choice.runs}
+        self._picked = (
+            ui.select(known, value=[run for run in choice.runs if run in known], multiple=True, label="Runs")
+            .props('use-chips use-input dense outlined input-debounce="0"')
+            .classes("w-full")
+        )
+        self._picked.on_value_change(self._pick)
+        self._body = ui.column().classes("w-full")
+        await self._draw_body()
+
+    def _pick(self) -> None:
+        self._choice.runs = list(self._picked.value or [])
+        ui.navigate.to(f"/compare?{self._choice.query()}")
+
+    async def _draw_body(self) -> None:
+        choice = self._choice
+        if not choice.runs:
+            empty(
+                "Nothing to compare yet",
+                "Choose runs above, or tick them in the table of runs and press Compare.",
+            )
+            return
+        try:
+            runs = await runs_of(self._visitor.access, choice.runs)
+            names = sorted(
+                {name for run in runs for name in await series_names(self._visitor.access, run.id)}
+            )
+        except RunspineError as error:
+            problem("These runs cannot be compared now", str(error), "All runs", "/")
+            return
+        self._runs = runs
+        if not choice.metric:
+            choice.metric = next(
+                (name for name in RETURNS if name in names), (in_order(names) or [RETURNS[0]])[0]
+            )
+        with self._body:
+            self._controls(in_order(names))
+            self._chart = ui.column().classes("w-full")
+            self._table = ui.column().classes("w-full")
+            await self._draw_figures()
+            self._parameters(runs)
+            self._replays(runs)
+        if any(run.phase not in ENDED for run in runs):
+            ui.timer(GROW_SECONDS, self._grow)
+
+    def _controls(self, names: list[str]) -> None:
+        choice = self._choice
+        with ui.row().classes("rs-bar"):
+            options = names if choice.metric in names else [choice.metric, *names]
+            metric = ui.select(options, value=choice.metric, label="Metric", with_input=True).props(
+                "dense outlined"
+            )
+            axis = ui.toggle(list(AXES), value=choice.axis if choice.axis in AXES else "step")
+            stat = ui.toggle(list(STATISTICS), value=choice.stat if choice.stat in STATISTICS else "iqm")
+            each = ui.switch("Each run for itself", value=choice.each)
+            for toggle in (axis, stat):
+                toggle.props("dense unelevated no-caps")
+
+        async def change() -> None:
+            choice.metric, choice.axis = str(metric.value), str(axis.value)
+            choice.stat, choice.each = str(stat.value), bool(each.value)
+            ui.navigate.history.replace(f"/compare?{choice.query()}")
+            await self._draw_figures()
+
+        for control in (metric, axis, stat, each):
+            control.on_value_change(change)
+
+    async def _draw_figures(self) -> None:
+        choice = self._choice
+        self._chart.clear()
+        with self._chart:
+            source = Source("", choice.metric, choice.metric, f"/api/compare?{choice.query()}")
+            self._curves = Curves(choice.metric, [source], axis=choice.axis).classes("rs-card w-full rs-tall")
+        await self._draw_table()
+
+    async def _draw_table(self) -> None:
+        choice = self._choice
+        try:
+            found = await comparison(
+                self._visitor.access, choice.runs, choice.metric, choice.axis, choice.stat, (), choice.each
+            )
+        except RunspineError:
+            self._table.clear()
+            return  # the chart says why
+        self._table.clear()
+        columns = [
+            {"name": name, "label": label, "field": name, "align": "left"} for name, label in HEADINGS.items()
+        ]
+        with self._table:
+            ui.table(columns=columns, rows=as_rows(found), row_key="group").props(
+                "dense flat wrap-cells"
+            ).classes("rs-card w-full")
+
+    async def _grow(self) -> None:
+        book = self._desk.following.book
+        newest = max((entry.version for run in self._runs if (entry := book.get(run.id))), default=0)
+        if newest != self._version:
+            self._version = newest
+            self._curves.grow()
+            await self._draw_table()
+
+    def _parameters(self, runs: list[Run]) -> None:
+        rows = side_by_side([run.spec for run in runs], only_different=True)
+        ui.label("Parameters that differ").classes("rs-section")
+        if not rows:
+            ui.label("None: these runs were asked for in the same words.").classes("rs-quiet")
+            return
+        # Names of parameters are values here, never keys: keys are ours.
+        columns = [{"name": "p", "label": "", "field": "p", "align": "left"}]
+        columns += [
+            {"name": f"c{place}", "label": run.name, "field": f"c{place}", "align": "left"}
+            for place, run in enumerate(runs)
+        ]
+        table = [
+            {"p": path, **{f"c{place}": value for place, value in enumerate(values)}} for path, values in rows
+        ]
+        ui.table(columns=columns, rows=table, row_key="p").props("dense flat").classes("rs-card w-full")
+
+    def _replays(self, runs: list[Run]) -> None:
+        ui.label("Two episodes in lock-step").classes("rs-section")
+        names = {run.id: run.name for run in runs}
+        first, second = runs[0].id, runs[-1].id
+        with ui.row().classes("rs-bar"):
+            left = _chooser(names, first, "Left run")
+            left_episode = ui.select(list(EPISODES), value="best").props(
+                'dense outlined aria-label="Left episode"'
+            )
+            right = _chooser(names, second, "Right run")
+            right_episode = ui.select(list(EPISODES), value="best" if first != second else "worst").props(
+                'dense outlined aria-label="Right episode"'
+            )
+            button = ui.button("Play them", icon="play_circle").props("flat no-caps")
+        place = ui.column().classes("w-full")
+
+        def play() -> None:
+            place.clear()
+            with place:
+                Scrubber([
+                    Played(str(left.value), str(left_episode.value), names[str(left.value)]),
+                    Played(str(right.value), str(right_episode.value), names[str(right.value)]),
+                ])  # fmt: skip
+
+        button.on_click(play)
+
+
+def _chooser(names: dict[str, str], value: str, label: str) -> ui.select:
+    return ui.select(names, value=value).props(f'dense outlined aria-label="{label}"')

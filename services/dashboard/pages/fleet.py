@@ -1,0 +1,196 @@
+"""Workers, runners, queue and health: where runs can go, and what is in the way."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from fastapi import Request
+from nicegui import ui
+
+from runspine.cli.text import size, span
+from runspine.errors import RunspineError
+from runspine.plain import enum_word
+from runspine.wire.v1.run_pb2 import QUEUED, Worker
+from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import Mode
+from runspine.wire.v1.trainer_pb2 import (
+    DescribeLogRequest,
+    ListRunnersRequest,
+    ListWorkersRequest,
+    StreamInfo,
+)
+from services.dashboard.core.runbook import RunBook
+from services.dashboard.edges.lag import ingest_lag
+from services.dashboard.pages.desk import Desk, Visitor
+from services.dashboard.pages.fleet_storage import draw_storage
+from services.dashboard.pages.frame import frame
+from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.tables import plain_table
+
+LOOK_SECONDS = 2.0
+STORAGE_SECONDS = 30.0
+
+
+def add_fleet_page(desk: Desk) -> None:
+    @ui.page("/fleet")
+    async def fleet(request: Request) -> None:
+        visitor = desk.visitor(request)
+        with frame(desk, visitor, "Fleet", "/fleet"):
+            page = FleetPage(desk, visitor)
+            await page.draw()
+
+
+class FleetPage:
+    def __init__(self, desk: Desk, visitor: Visitor) -> None:
+        self._desk = desk
+        self._visitor = visitor
+        self._said = ""
+
+    async def draw(self) -> None:
+        self._body = ui.column().classes("w-full")
+        storage = ui.column().classes("w-full")
+        await self._look()
+        await draw_storage(self._visitor, storage)
+        ui.timer(LOOK_SECONDS, self._look)
+        ui.timer(STORAGE_SECONDS, lambda: draw_storage(self._visitor, storage), immediate=False)
+
+    async def _look(self) -> None:
+        try:
+            workers = (await self._visitor.access.ask("trainer", "ListWorkers", ListWorkersRequest())).workers
+            runners = (await self._visitor.access.ask("trainer", "ListRunners", ListRunnersRequest())).runners
+            streams = (await self._visitor.access.ask("trainer", "DescribeLog", DescribeLogRequest())).streams
+        except RunspineError as error:
+            self._tell(str(error))
+            return
+        lag = await ingest_lag(self._desk.telemetry_metrics)
+        queue = waiting(self._desk.following.book)
+        now = repr(
+            (
+                [_lasting(worker) for worker in workers],
+                runners,
+                streams,
+                sorted(queue.items()),
+                lag,
+                int(time.time()) // 10,
+            )
+        )
+        if now == self._said:
+            return  # nothing to redraw
+        self._said = now
+        self._body.clear()
+        with self._body:
+            _workers(list(workers))
+            _queue(queue)
+            _runners(list(runners))
+            _streams(list(streams), lag)
+
+    def _tell(self, error: str) -> None:
+        if self._said != error:
+            self._said = error
+            self._body.clear()
+            with self._body:
+                problem("The fleet cannot be shown now", error)
+
+
+def _lasting(worker: Worker) -> str:
+    """A worker without what changes with every beat."""
+    found = Worker()
+    found.CopyFrom(worker)
+    found.last_heard = 0
+    return str(found)
+
+
+def waiting(book: RunBook) -> Counter[tuple[str, int]]:
+    """Runs that wait, by pool and priority."""
+    return Counter(
+        (entry.run.spec.pool or "default", entry.run.priority)
+        for entry in book.entries()
+        if entry.run.phase == QUEUED
+    )
+
+
+def _workers(workers: list[Worker]) -> None:
+    ui.label("Workers").classes("rs-section")
+    if not workers:
+        empty("No worker has ever been here", "Start one: python -m services.worker, or runspine up.")
+        return
+    with ui.element("div").classes("rs-cards"):
+        for worker in sorted(workers, key=lambda each: (not each.online, each.id)):
+            _worker(worker)
+
+
+def _worker(worker: Worker) -> None:
+    busy = len(worker.running) if worker.online else 0
+    with ui.card().classes("rs-card rs-tile"):
+        with ui.row().classes("items-center gap-2"):
+            ui.label("online" if worker.online else "offline").classes(
+                "rs-badge " + ("rs-running" if worker.online else "rs-cancelled")
+            )
+            ui.label(worker.id).classes("rs-tile-name")
+        ui.label(f"{busy} of {worker.slots} slots busy · pools {', '.join(worker.pools)}")
+        with ui.element("div").classes("rs-track w-full"):
+            ui.element("div").classes("rs-fill").style(f"width: {busy / max(1, worker.slots):.0%}")
+        has = [f"{worker.capacity.cpus:g} cores", size(worker.capacity.memory_mib << 20)]
+        has += (
+            [f"{len(worker.capacity.gpus)} × {worker.capacity.gpus[0]}"]
+            if worker.capacity.gpus
+            else ["no GPU"]
+        )
+        ui.label(" · ".join(has)).classes("rs-quiet")
+        heard = time.time() - worker.last_heard / 1e6
+        ui.label(f"{worker.host}, version {worker.version}, heard {span(heard)} ago").classes("rs-quiet")
+        if worker.reason:
+            ui.label(worker.reason).classes("rs-bad")
+        for run_id in worker.running if worker.online else ():
+            ui.link(run_id, f"/run/{run_id}").classes("rs-mono")
+
+
+def _queue(queue: Counter[tuple[str, int]]) -> None:
+    ui.label("Queue").classes("rs-section")
+    if not queue:
+        ui.label("No run waits.").classes("rs-quiet")
+        return
+    rows = [
+        {"pool": pool, "priority": priority, "runs": count}
+        for (pool, priority), count in sorted(queue.items(), key=lambda item: (item[0][0], -item[0][1]))
+    ]
+    plain_table(rows)
+
+
+def _runners(runners: list[RunnerInfo]) -> None:
+    ui.label("Runners").classes("rs-section")
+    rows = [
+        {
+            "runner": info.name,
+            "ready": f"no: {info.not_ready}" if info.not_ready else "yes",
+            "modes": ", ".join(enum_word(Mode.DESCRIPTOR, mode) for mode in info.modes),
+            "resumes": "yes" if info.resumes else "–",
+            "warm start": "yes" if info.warm_starts else "–",
+            "GPU": "needed" if info.needs_gpu else "used" if info.uses_gpu else "–",
+            "algorithms": ", ".join(algo.name for algo in info.algos) or "any",
+            "services": ", ".join(info.services) or "–",
+        }
+        for info in runners
+    ]
+    if rows:
+        plain_table(rows, "w-full")
+    else:
+        ui.label("No worker offers a runner.").classes("rs-quiet")
+
+
+def _streams(streams: list[StreamInfo], lag: int | None) -> None:
+    ui.label("The log").classes("rs-section")
+    if lag is not None:
+        ui.label(f"Telemetry that is not in the archive yet: {lag:,} messages").classes("rs-quiet")
+    rows = [
+        {
+            "stream": info.name,
+            "messages": f"{info.commits:,}",
+            "bytes": size(info.bytes),
+            "last": f"{info.last_sequence:,}",
+        }
+        for info in streams
+    ]
+    if rows:
+        plain_table(rows)

@@ -1,0 +1,120 @@
+"""What surrounds every page: header, navigation, theme, and whether what is shown is still live."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from nicegui import app, ui
+
+from services.dashboard.pages.desk import Desk, Visitor
+
+NAVIGATION = (
+    ("Runs", "/", "view_list"),
+    ("New run", "/new", "add_circle_outline"),
+    ("Checkpoints", "/checkpoints", "inventory_2"),
+    ("Compare", "/compare", "stacked_line_chart"),
+    ("Fleet", "/fleet", "dns"),
+)
+THEMES = {"auto": None, "light": False, "dark": True}
+THEME_ICONS = {"auto": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
+HEAD = """
+<link rel="icon" href="/static/icon.svg">
+<link rel="stylesheet" href="/static/runspine.css">
+<script src="/static/cells.js"></script>
+"""
+
+
+@contextlib.contextmanager
+def frame(desk: Desk, visitor: Visitor, title: str, here: str) -> Iterator[None]:
+    """Draw the surroundings; the body of the `with` is the page's content."""
+    ui.page_title(f"{title} · Runspine")
+    ui.add_head_html(HEAD)
+    ui.colors(
+        primary="#0f766e", secondary="#35606b", accent="#b45309", positive="#15803d", negative="#b3261e"
+    )
+    with ui.header().classes("rs-header"):
+        ui.link("Skip to content", "#main").classes("rs-skip")
+        with ui.link(target="/").classes("rs-brand").props('aria-label="Runspine, all runs"'):
+            ui.image("/static/icon.svg").classes("rs-logo").props('no-spinner alt=""')
+            ui.label("Runspine")
+        with ui.element("nav").classes("rs-nav").props('aria-label="Main"'):
+            for name, path, icon in NAVIGATION:
+                _nav_link(name, path, icon, path == here)
+        ui.space()
+        _live_badge(desk)
+        _theme_button()
+        _person(desk, visitor)
+    _trouble_bar(desk)
+    with ui.element("main").classes("rs-main").props('id="main" tabindex="-1"'):
+        yield
+
+
+def _nav_link(name: str, path: str, icon: str, current: bool) -> None:
+    with ui.link(target=path).classes("rs-nav-link" + (" rs-here" if current else "")) as link:
+        ui.icon(icon).props('aria-hidden="true"')
+        ui.label(name)
+    if current:
+        link.props('aria-current="page"')
+
+
+def _live_badge(desk: Desk) -> None:
+    badge = ui.label().classes("rs-live").props('role="status"')
+    with badge:
+        why = ui.tooltip("")
+
+    def refresh() -> None:
+        trouble = desk.following.trouble
+        badge.set_text("live" if not trouble else "not live")
+        badge.classes(add="rs-live-bad" if trouble else "", remove="" if trouble else "rs-live-bad")
+        why.set_text(trouble or "changes arrive as they happen")
+
+    refresh()
+    ui.timer(0.5, refresh)
+
+
+def _trouble_bar(desk: Desk) -> None:
+    """What is shown may be old: say so, and why, until it is not."""
+    bar = ui.label().classes("rs-trouble").props('role="alert"')
+
+    def refresh() -> None:
+        trouble = desk.following.trouble
+        bar.set_text(f"What you see may be old: {trouble}" if trouble else "")
+        bar.set_visibility(bool(trouble))
+
+    refresh()
+    ui.timer(0.5, refresh)
+
+
+def _theme_button() -> None:
+    stored = app.storage.user.get("theme", "auto")
+    theme = stored if stored in THEMES else "auto"
+    dark = ui.dark_mode(THEMES[theme])
+
+    def turn() -> None:
+        names = list(THEMES)
+        chosen = names[(names.index(app.storage.user.get("theme", "auto")) + 1) % len(names)]
+        app.storage.user["theme"] = chosen
+        dark.set_value(THEMES[chosen])
+        button.props(f'icon={THEME_ICONS[chosen]} aria-label="Theme: {chosen}"')
+
+    button = ui.button(on_click=turn).props(
+        f'flat round dense color=white icon={THEME_ICONS[theme]} aria-label="Theme: {theme}"'
+    )
+
+
+def _person(desk: Desk, visitor: Visitor) -> None:
+    if desk.doors.open:
+        return
+    with (
+        ui.button(icon="account_circle").props('flat round dense color=white aria-label="Account"'),
+        ui.menu(),
+    ):
+        ui.label(visitor.person.name).classes("rs-menu-name")
+        ui.label("may look only" if not visitor.person.may_run else f"scope {visitor.person.scope}").classes(
+            "rs-menu-scope"
+        )
+        ui.menu_item("Log out", lambda: ui.run_javascript(LOG_OUT))
+
+
+LOG_OUT = "fetch('/logout', {method: 'POST'}).then(() => location.assign('/login'))"

@@ -1,0 +1,55 @@
+"""What was asked for: the spec as a run file, the command that ran, and the difference to another run."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+
+from nicegui import ui
+
+from runspine.errors import RunspineError
+from runspine.runfile import spec_yaml
+from runspine.wire.v1.trainer_pb2 import GetRequest, GetResponse
+from services.dashboard.pages.desk import Desk, Visitor
+from services.dashboard.pages.plaintext import block, difference
+
+
+async def draw_config(desk: Desk, visitor: Visitor, answer: GetResponse) -> None:
+    yaml = spec_yaml(answer.run.spec)
+    with ui.row().classes("rs-bar"):
+        ui.button(
+            "Download YAML",
+            icon="download",
+            on_click=lambda: ui.download.content(yaml, f"{answer.run.name}.yaml"),
+        ).props("flat dense")
+        other = (
+            ui.input("Compare with run (id or name)").props("dense outlined clearable").classes("rs-search")
+        )
+    block(yaml)
+    if answer.attempts:
+        ui.label("Command").classes("rs-section")
+        block(shlex.join(answer.attempts[-1].command))
+    result = ui.column().classes("w-full")
+
+    async def compare() -> None:
+        result.clear()
+        if not other.value:
+            return
+        with result:
+            try:
+                found = await visitor.access.ask("trainer", "Get", GetRequest(run_id=other.value))
+            except RunspineError as error:
+                ui.label(str(error)).classes("rs-bad")
+                return
+            lines = difflib.unified_diff(
+                spec_yaml(found.run.spec).splitlines(),
+                yaml.splitlines(),
+                found.run.name,
+                answer.run.name,
+                lineterm="",
+                n=1,
+            )
+            ui.label(f"Difference to {found.run.name}").classes("rs-section")
+            difference(list(lines) or ["no difference"])
+
+    other.on("keydown.enter", compare)

@@ -1,0 +1,139 @@
+// Cells of the runs table. Everything a user or a trainer named goes into the page as text, never as HTML.
+window.rs = (() => {
+  const element = (tag, className, text) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text !== undefined && text !== null) made.textContent = text;
+    return made;
+  };
+  const short = (value) => {
+    if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    const size = Math.abs(value);
+    if (size >= 1e9) return (value / 1e9).toFixed(1) + "G";
+    if (size >= 1e6) return (value / 1e6).toFixed(size >= 1e7 ? 0 : 1) + "M";
+    if (size >= 1e4) return (value / 1e3).toFixed(0) + "k";
+    if (size >= 1000) return Math.round(value).toLocaleString("en");
+    if (Number.isInteger(value)) return String(value);
+    return value.toPrecision(3);
+  };
+  const age = (milliseconds) => {
+    const seconds = Math.max(0, (Date.now() - milliseconds) / 1000);
+    if (seconds < 60) return Math.floor(seconds) + "s";
+    if (seconds < 3600) return Math.floor(seconds / 60) + "m";
+    if (seconds < 86400) return Math.floor(seconds / 3600) + "h";
+    return Math.floor(seconds / 86400) + "d";
+  };
+  const badge = (p) => {
+    const made = element("span", "rs-badge rs-" + p.value, p.value);
+    if (p.data.reason) made.title = p.data.reason;
+    return made;
+  };
+  const name = (p) => {
+    const link = element("a", "rs-name", p.value);
+    link.href = "/run/" + encodeURIComponent(p.data.id);
+    link.title = p.value;
+    return link;
+  };
+  const progress = (p) => {
+    const box = element("div", "rs-progress");
+    const bar = element("div", "rs-track");
+    const fill = element("div", "rs-fill rs-fill-" + p.data.phase);
+    fill.style.width = ((p.value ?? (p.data.step ? 1 : 0)) * 100).toFixed(1) + "%";
+    bar.append(fill);
+    box.append(bar, element("span", "rs-steps", short(p.data.step) + (p.data.total ? " / " + short(p.data.total) : "")));
+    return box;
+  };
+  const spark = (p) => {
+    const box = element("div", "rs-spark");
+    let points = (p.data.returns || []).filter((value) => value !== null);
+    if (points.length < 8 && p.data.step) {
+      wantSpark(p.data.id);
+      points = [...(sparks.get(p.data.id) || []), ...points].filter((value) => value !== null);
+    }
+    if (points.length > 1) {
+      const low = Math.min(...points), high = Math.max(...points), room = high - low || 1;
+      const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+      svg.setAttribute("viewBox", "0 0 80 22");
+      svg.setAttribute("aria-hidden", "true");
+      const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+      line.setAttribute("points", points.map((value, i) =>
+        `${(i / (points.length - 1) * 78 + 1).toFixed(1)},${(20 - (value - low) / room * 18).toFixed(1)}`).join(" "));
+      svg.append(line);
+      box.append(svg);
+    }
+    box.append(element("span", "rs-number", short(p.value)));
+    return box;
+  };
+  const labels = (p) => {
+    const box = element("div", "rs-labels");
+    for (const [key, value] of p.value || []) box.append(element("span", "rs-label", value ? `${key}=${value}` : key));
+    return box;
+  };
+  const active = new Set(["submitted", "queued", "running", "stale", "cancelling"]);
+  const keys = {
+    env: (row) => row.env || "–", algo: (row) => row.algo || "–", project: (row) => row.project || "–",
+    runner: (row) => row.runner || "–", "env · algo": (row) => `${row.env || "–"} · ${row.algo || "–"}`,
+  };
+  let filter = { words: [], state: "all", by: "", pile: "" }, grid = null;
+  const setFilter = ({ text, state, by, pile }) => {
+    filter = { words: text.toLowerCase().split(/\s+/).filter(Boolean), state, by, pile };
+    grid?.onFilterChanged();
+  };
+  const filtering = () => filter.words.length > 0 || filter.state !== "all" || filter.pile !== "";
+  const passes = (node) => {
+    const { words, state, by, pile } = filter, row = node.data;
+    if (state === "active" ? !active.has(row.phase) : state !== "all" && row.phase !== state) return false;
+    if (pile && keys[by] && keys[by](row) !== pile) return false;
+    if (!words.length) return true;
+    const text = [row.name, row.id, row.env, row.algo, row.runner, row.worker, row.project,
+      ...row.labels.map(([k, v]) => `${k}=${v}`)].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+  const narrow = window.matchMedia("(max-width: 800px)");
+  const fit = () => grid?.setColumnsVisible(["env", "algo", "seed", "sps", "submitted", "worker", "labels"], !narrow.matches);
+  narrow.addEventListener("change", fit);
+  const ready = (p) => {
+    grid = p.api;
+    fit();
+    grid.onFilterChanged();
+    // Ages grow by themselves.
+    setInterval(() => { if (!document.hidden && !p.api.isDestroyed()) p.api.refreshCells({ columns: ["submitted"], force: true }); }, 10000);
+  };
+  const count = (p) => {
+    const place = document.getElementById("rs-count");
+    if (!place) return;
+    const shown = p.api.getDisplayedRowCount();
+    place.textContent = `${shown.toLocaleString("en")} run${shown === 1 ? "" : "s"}`;
+  };
+  // Enter opens the run under the cursor, space ticks it.
+  const press = (p) => {
+    if (p.event.key === "Enter" && p.data) location.assign("/run/" + encodeURIComponent(p.data.id));
+  };
+  // Runs that ended before this page was opened: their curves are fetched when their rows are seen.
+  const sparks = new Map(), wanted = new Set();
+  let asking = 0;
+  const wantSpark = (id) => {
+    if (sparks.has(id)) return;
+    sparks.set(id, []);
+    wanted.add(id);
+    if (!asking) asking = setTimeout(askSparks, 150);
+  };
+  const askSparks = async () => {
+    const ids = [...wanted].slice(-30);
+    ids.forEach((id) => wanted.delete(id));
+    try {
+      const answer = await fetch("/api/sparks?" + ids.map((id) => "run=" + encodeURIComponent(id)).join("&"));
+      for (const [id, points] of answer.ok ? await answer.json() : []) sparks.set(id, points);
+    } catch { ids.forEach((id) => sparks.delete(id)); }
+    const nodes = ids.map((id) => grid?.getRowNode(id)).filter(Boolean);
+    if (nodes.length) grid.refreshCells({ rowNodes: nodes, columns: ["last_return"], force: true });
+    asking = wanted.size ? setTimeout(askSparks, 150) : 0;
+  };
+  return {
+    badge, name, progress, spark, labels, filtering, passes, setFilter, short, ready, count, keys: press,
+    none: () => "",
+    byTime: (one, other) => one - other,
+    rate: (p) => (p.data.phase === "running" && p.value ? short(p.value) : "–"),
+    age: (p) => age(p.value),
+  };
+})();

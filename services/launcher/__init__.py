@@ -1,0 +1,1 @@
+"""The launcher: gives each waiting run of its pools a worker of its own, on Kubernetes or Ray."""

@@ -1,0 +1,1 @@
+"""What is decided here: which runs need a worker, and which workers nobody needs any more."""

@@ -1,0 +1,57 @@
+"""Runs that have not ended, and how far their attempts are: a fold of RUNS and ATTEMPTS. Pure."""
+
+from __future__ import annotations
+
+from runspine.log import Recorded
+from runspine.log.subjects import ATTEMPTS, RUNS
+from runspine.run.evolve import ENDED, apply
+from runspine.wire.v1.run_pb2 import QUEUED, Run
+
+DEFAULT_POOL = "default"
+
+
+class Runs:
+    name = "launcher"
+    schema = 1
+    streams: tuple[str, ...] = (RUNS, ATTEMPTS)
+
+    def __init__(self) -> None:
+        self.open: dict[str, Run] = {}
+        # The newest attempt that a worker has begun, by run.
+        self.begun: dict[str, int] = {}
+
+    def apply(self, recorded: Recorded) -> None:
+        kind, _, run_id = recorded.subject.partition(".")
+        if kind == "runs":
+            self._apply_run(run_id, recorded)
+        elif kind == "attempts":
+            for fact in recorded.commit.facts:
+                if fact.HasField("attempt_started"):
+                    self.begun[run_id] = max(self.begun.get(run_id, 0), fact.attempt_started.attempt)
+
+    def waiting(self, pool: str, now: int) -> list[Run]:
+        """Runs of a pool that nobody has begun, in the order in which they are served."""
+        found = [
+            run
+            for run in self.open.values()
+            if run.phase == QUEUED
+            and (run.spec.pool or DEFAULT_POOL) == pool
+            and run.not_before <= now
+            and self.begun.get(run.id, 0) < run.attempt
+        ]
+        return sorted(found, key=lambda run: (-run.priority, run.queued_at, run.id))
+
+    def dump(self) -> bytes:
+        """Nothing is kept between starts: open runs are few, and the log is quick to read."""
+        return b""
+
+    def load(self, state: bytes) -> None:
+        raise AssertionError("no snapshots are made of this")
+
+    def _apply_run(self, run_id: str, recorded: Recorded) -> None:
+        run = self.open.setdefault(run_id, Run(id=run_id))
+        for fact in recorded.commit.facts:
+            apply(run, fact)
+        if run.phase in ENDED:
+            del self.open[run_id]
+            self.begun.pop(run_id, None)

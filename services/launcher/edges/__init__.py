@@ -1,0 +1,1 @@
+"""The loop that compares the log with what an engine runs."""

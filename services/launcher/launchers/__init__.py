@@ -1,0 +1,1 @@
+"""The port to an engine that places processes, and its adapters."""

@@ -1,0 +1,195 @@
+"""The board: every run, attempt and worker, folded from the log. Pure; fed by the projector."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from runspine.log import Recorded
+from runspine.log.subjects import ATTEMPTS, RUNS
+from runspine.run.attempts import apply_attempt, find_attempt
+from runspine.run.evolve import ENDED, apply
+from runspine.wire.v1.facts_pb2 import Fact, Progress
+from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Beat, BoardState, Run, Worker
+
+MIN_PREFIX = 4
+# A worker's word on what waits, in microseconds: after this silence it is no longer news.
+WAITING_NEWS = 15_000_000
+
+
+class Board:
+    name = "orchestrator"
+    schema = 1
+    streams: tuple[str, ...] = (RUNS, ATTEMPTS)
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.attempts: dict[str, AttemptHistory] = {}
+        self.workers: dict[str, Worker] = {}
+        self.open: set[str] = set()
+        self.touched: set[str] = set()
+        self.ids: list[str] = []
+        self._names: dict[str, str] = {}
+        self._live: dict[str, tuple[int, Progress]] = {}
+        # By run, then by worker: why it was not taken up, and when that was said.
+        self._waiting: dict[str, dict[str, tuple[str, int]]] = {}
+
+    def apply(self, recorded: Recorded) -> None:
+        kind, _, key = recorded.subject.partition(".")
+        if kind == "runs":
+            self._apply_run(key, recorded)
+        elif kind == "attempts":
+            history = self.attempts.setdefault(key, AttemptHistory())
+            for fact in recorded.commit.facts:
+                apply_attempt(history, fact)
+            self.touched.add(key)
+        elif kind == "workers":
+            for fact in recorded.commit.facts:
+                self._apply_worker(key, fact)
+
+    def beat(self, beat: Beat, stored_at: int) -> None:
+        """A worker was heard."""
+        worker = self.workers.get(beat.worker_id)
+        if worker is not None:
+            worker.last_heard = max(worker.last_heard, stored_at)
+            worker.running[:] = [attempt.run_id for attempt in beat.attempts]
+        for attempt in beat.attempts:
+            if attempt.run_id in self.open:
+                self._live[attempt.run_id] = (attempt.attempt, attempt.progress)
+        self._hear_waiting(beat, stored_at)
+
+    def shown(self, run: Run, now: int) -> Run:
+        """The run as people see it: one that waits says what for."""
+        reasons = self._news(run.id, now) if run.phase == QUEUED else {}
+        if not reasons:
+            return run
+        copy = Run()
+        copy.CopyFrom(run)
+        waits = "; ".join(f"{why} (worker {worker})" for worker, why in sorted(reasons.items()))
+        copy.reason = f"{run.reason}; waits: {waits}" if run.reason else f"waits: {waits}"
+        return copy
+
+    def put_off(self, now: int) -> set[str]:
+        """Queued runs that a worker has seen and could not take up."""
+        return {
+            run_id
+            for run_id in self._waiting
+            if self.runs[run_id].phase == QUEUED and self._news(run_id, now)
+        }
+
+    def _news(self, run_id: str, now: int) -> dict[str, str]:
+        told = self._waiting.get(run_id, {})
+        return {worker: why for worker, (why, at) in told.items() if now - at < WAITING_NEWS}
+
+    def _hear_waiting(self, beat: Beat, stored_at: int) -> None:
+        waiting = {each.run_id: each.reason for each in beat.waiting if each.run_id in self.open}
+        for run_id in [run_id for run_id in self._waiting if run_id not in waiting]:
+            self._waiting[run_id].pop(beat.worker_id, None)
+            if not self._waiting[run_id]:
+                del self._waiting[run_id]
+        for run_id, reason in waiting.items():
+            self._waiting.setdefault(run_id, {})[beat.worker_id] = (reason, stored_at)
+
+    def progress(self, run: Run) -> Progress:
+        """How far a run is: the newest word of its current attempt."""
+        live = self._live.get(run.id)
+        if live is not None and live[0] == run.attempt and run.phase not in ENDED:
+            return live[1]
+        history = self.attempts.get(run.id)
+        attempt = find_attempt(history, run.attempt) if history is not None else None
+        progress = Progress(total_steps=run.spec.total_steps)
+        if attempt is not None:
+            progress.MergeFrom(attempt.exited.progress if attempt.HasField("exited") else attempt.progress)
+        if run.phase in ENDED:
+            progress.counts.CopyFrom(run.counts)
+        return progress
+
+    def find(self, text: str) -> list[Run]:
+        """Runs meant by an id, the unique beginning of one, or a name."""
+        if text in self.runs:
+            return [self.runs[text]]
+        if text in self._names:
+            return [self.runs[self._names[text]]]
+        if len(text) < MIN_PREFIX:
+            return []
+        upper = text.upper()
+        start = bisect_left(self.ids, upper)
+        found: list[Run] = []
+        while start < len(self.ids) and self.ids[start].startswith(upper) and len(found) < 5:
+            found.append(self.runs[self.ids[start]])
+            start += 1
+        return found
+
+    def dump(self) -> bytes:
+        parts = [_field(1, run.SerializeToString()) for run in self.runs.values()]
+        for run_id, history in self.attempts.items():
+            key = _field(1, run_id.encode())
+            parts.append(_field(2, key + _field(2, history.SerializeToString())))
+        parts.extend(_field(3, worker.SerializeToString()) for worker in self.workers.values())
+        return b"".join(parts)
+
+    def load(self, state: bytes) -> None:
+        loaded = BoardState.FromString(state)
+        self.runs = {run.id: run for run in loaded.runs}
+        self.attempts = {run_id: loaded.attempts[run_id] for run_id in loaded.attempts}
+        self.workers = {worker.id: worker for worker in loaded.workers}
+        self.ids = sorted(self.runs)
+        self._names = {run.name: run.id for run in loaded.runs}
+        self.open = {run.id for run in loaded.runs if run.phase not in ENDED}
+        self.touched = set(self.open)
+
+    def _apply_run(self, run_id: str, recorded: Recorded) -> None:
+        run = self.runs.get(run_id)
+        if run is None:
+            run = self.runs[run_id] = Run(id=run_id)
+            insort(self.ids, run_id)
+        for fact in recorded.commit.facts:
+            apply(run, fact)
+        run.position = recorded.sequence
+        self._names[run.name] = run_id
+        self.touched.add(run_id)
+        if run.phase in ENDED:
+            self.open.discard(run_id)
+            self._waiting.pop(run_id, None)
+            self._live.pop(run_id, None)
+        else:
+            self.open.add(run_id)
+
+    def _apply_worker(self, worker_id: str, fact: Fact) -> None:
+        worker = self.workers.setdefault(worker_id, Worker(id=worker_id))
+        match fact.WhichOneof("kind"):
+            case "worker_online":
+                said = fact.worker_online
+                worker.CopyFrom(
+                    Worker(
+                        id=worker_id,
+                        host=said.host,
+                        pools=said.pools,
+                        slots=said.slots,
+                        runners=said.runners,
+                        version=said.version,
+                        capacity=said.capacity,
+                        online=True,
+                        since=fact.at,
+                        last_heard=fact.at,
+                    )
+                )
+            case "worker_offline":
+                worker.online = False
+                worker.since = fact.at
+                worker.reason = fact.worker_offline.reason
+                del worker.running[:]
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """One length-delimited field in protobuf's wire form.
+
+    A board of a million facts is written run by run: gathering it in one message first would
+    copy all of it while nothing else can happen.
+    """
+    head = bytearray([number << 3 | 2])
+    size = len(data)
+    while size > 0x7F:
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    head.append(size)
+    return bytes(head) + data

@@ -1,0 +1,59 @@
+"""Finding runs: filters and pages over the board. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.trainer_pb2 import ListRequest, ListResponse
+from services.orchestrator.core.board import Board
+
+DEFAULT_PAGE = 50
+MAX_PAGE = 1000
+
+
+def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
+    """One page, newest first. The token is the last id of the page before."""
+    size = min(request.page_size or DEFAULT_PAGE, MAX_PAGE)
+    response = ListResponse()
+    for run in _newest_first(board, request.page_token):
+        if not matches(run, request):
+            continue
+        if len(response.runs) == size:
+            response.next_page_token = response.runs[-1].run.id
+            break
+        summary = response.runs.add()
+        summary.run.CopyFrom(board.shown(run, now))
+        summary.progress.CopyFrom(board.progress(run))
+    plain = ListRequest(page_size=request.page_size, page_token=request.page_token)
+    everything = request == plain
+    response.total = len(board.runs) if everything else sum(matches(r, request) for r in board.runs.values())
+    return response
+
+
+def _newest_first(board: Board, token: str) -> Iterator[Run]:
+    end = bisect_left(board.ids, token) if token else len(board.ids)
+    for index in range(end - 1, -1, -1):
+        yield board.runs[board.ids[index]]
+
+
+def matches(run: Run, request: ListRequest) -> bool:
+    spec = run.spec
+    if request.phases and run.phase not in request.phases:
+        return False
+    for wanted, given in (
+        (request.env, spec.env),
+        (request.algo, spec.algo),
+        (request.runner, spec.runner),
+        (request.project, spec.project),
+    ):
+        if wanted and wanted != given:
+            return False
+    if request.name and request.name.lower() not in run.name.lower():
+        return False
+    if request.submitted_after and run.submitted_at < request.submitted_after:
+        return False
+    if request.submitted_before and run.submitted_at >= request.submitted_before:
+        return False
+    return all(run.labels.get(key) == value for key, value in request.labels.items())

@@ -1,0 +1,22 @@
+"""What must be decided because of what workers said. Pure, from state: asking again is harmless."""
+
+from __future__ import annotations
+
+from runspine.run.attempts import find_attempt
+from runspine.run.commands import Command, Exit, Start
+from runspine.run.evolve import ENDED
+from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Run
+
+
+def react(run: Run, history: AttemptHistory | None) -> Command | None:
+    """The command that brings a run in line with its current attempt, if any is due."""
+    if run.phase in ENDED or history is None:
+        return None
+    attempt = find_attempt(history, run.attempt)
+    if attempt is None:
+        return None
+    if attempt.HasField("exited"):
+        return Exit(at=attempt.ended_at, exited=attempt.exited)
+    if run.phase == QUEUED:
+        return Start(at=attempt.started_at, attempt=attempt.number, worker_id=attempt.worker_id)
+    return None

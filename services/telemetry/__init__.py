@@ -1,0 +1,1 @@
+"""Reads what trainers said back to whoever asks."""

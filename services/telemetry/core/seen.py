@@ -1,0 +1,79 @@
+"""Which batches of which attempt were seen: each counts once. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from runspine.wire.v1.manifest_pb2 import Covered
+
+
+class Numbers:
+    """A set of numbers as unbroken ranges, both ends included."""
+
+    def __init__(self) -> None:
+        self.first: list[int] = []
+        self.last: list[int] = []
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self.first, number) - 1
+        return at >= 0 and number <= self.last[at]
+
+    def add(self, number: int) -> bool:
+        """Whether it is new."""
+        at = bisect_right(self.first, number) - 1
+        if at >= 0 and number <= self.last[at]:
+            return False
+        follows = at >= 0 and self.last[at] + 1 == number
+        precedes = at + 1 < len(self.first) and self.first[at + 1] == number + 1
+        if follows and precedes:
+            self.last[at] = self.last.pop(at + 1)
+            self.first.pop(at + 1)
+        elif follows:
+            self.last[at] = number
+        elif precedes:
+            self.first[at + 1] = number
+        else:
+            self.first.insert(at + 1, number)
+            self.last.insert(at + 1, number)
+        return True
+
+    def add_range(self, first: int, last: int) -> None:
+        """Whatever it overlaps or touches becomes one range with it."""
+        start = bisect_right(self.last, first - 2)
+        end = bisect_right(self.first, last + 1)
+        if start < end:
+            first, last = min(first, self.first[start]), max(last, self.last[end - 1])
+        self.first[start:end], self.last[start:end] = [first], [last]
+
+
+class Seen:
+    """Batch numbers by run and attempt."""
+
+    def __init__(self, covered: Iterable[Covered] = ()) -> None:
+        self._numbers: dict[tuple[str, int], Numbers] = {}
+        self.cover(covered)
+
+    def add(self, run_id: str, attempt: int, number: int) -> bool:
+        """Whether it is new."""
+        return self._of(run_id, attempt).add(number)
+
+    def cover(self, covered: Iterable[Covered]) -> None:
+        for told in covered:
+            numbers = self._of(told.run_id, told.attempt)
+            for first, last in zip(told.first, told.last, strict=True):
+                numbers.add_range(first, last)
+
+    def covered(self, run_id: str = "") -> list[Covered]:
+        """All of it, or one run's."""
+        return [
+            Covered(run_id=run, attempt=attempt, first=numbers.first, last=numbers.last)
+            for (run, attempt), numbers in sorted(self._numbers.items())
+            if numbers.first and run_id in ("", run)
+        ]
+
+    def copy(self, run_id: str = "") -> Seen:
+        return Seen(self.covered(run_id))
+
+    def _of(self, run_id: str, attempt: int) -> Numbers:
+        return self._numbers.setdefault((run_id, attempt), Numbers())

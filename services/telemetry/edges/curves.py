@@ -1,0 +1,212 @@
+"""Curves of a run's series: from summaries and levels where they say enough, from points where not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runspine.wire.v1.telemetry_pb2 import ENV_STEP, Series
+from services.telemetry.core.curves import Window, bucketed, exact, sift, size_for
+from services.telemetry.core.levels import (
+    COLUMNS,
+    DERIVED,
+    SIZES,
+    Buckets,
+    buckets_of,
+    from_summaries,
+    singles,
+    stretches,
+)
+from services.telemetry.core.rows import METRICS, STEPS
+from services.telemetry.core.visibility import Cutoffs
+from services.telemetry.edges.segment_store import SegmentStore
+from services.telemetry.edges.views import Part, View
+
+POINT = 0
+EVERYTHING = Window(ENV_STEP, -np.inf, np.inf)
+
+
+class Curves:
+    def __init__(self, store: SegmentStore) -> None:
+        self._store = store
+
+    async def curve(self, view: View, name: str, window: Window, max_points: int) -> Series:
+        kind, cutoffs = kind_and_cutoffs(view, name)
+        tail = tail_points(view, kind, name, window)
+        parts = parts_in(view.parts(kind, name), window, cutoffs)
+        size = size_for(estimate(parts, window) + len(tail), max_points)
+        everything = Buckets.join([*await self._gather(parts, name, window, cutoffs, size), tail])
+        count = int(everything.count.sum())
+        finer = POINT if count <= max_points else size_for(count, max_points)
+        if finer < size:
+            everything = Buckets.join([*await self._gather(parts, name, window, cutoffs, finer), tail])
+        if count <= max_points:
+            return exact(name, everything, window)
+        return await asyncio.to_thread(bucketed, name, everything, window, max_points)
+
+    async def last(self, view: View, name: str, count: int) -> Buckets:
+        """The newest points of a series, in order of arrival."""
+        kind, cutoffs = kind_and_cutoffs(view, name)
+        tail = tail_points(view, kind, name, EVERYTHING)
+        found, have = [tail], len(tail)
+        for part in reversed(parts_in(view.parts(kind, name), EVERYTHING, cutoffs)):
+            if have >= count:
+                break
+            told = part.summary
+            end = told.row + told.points
+            # Of an attempt that was cut short, the newest points that are shown can be anywhere.
+            start = told.row if told.attempt in cutoffs else max(told.row, end - count)
+            points = await self._points(part, name, [(start, end)], EVERYTHING, cutoffs)
+            found.insert(0, points)
+            have += len(points)
+        points = Buckets.join(found)
+        return points.pick(np.arange(max(0, len(points) - count), len(points)))
+
+    async def newest(self, view: View, name: str) -> float:
+        """The value that came last: mostly known without reading a row."""
+        kind, cutoffs = kind_and_cutoffs(view, name)
+        parts = view.parts(kind, name)
+        if parts and parts[-1].summary.attempt not in cutoffs and not view.tables[kind]:
+            return parts[-1].summary.last
+        points = await self.last(view, name, 1)
+        return float(points.low[-1]) if len(points) else float("nan")
+
+    async def whole(self, view: View, name: str) -> Buckets:
+        """All that is shown of a series, as a few buckets."""
+        kind, cutoffs = kind_and_cutoffs(view, name)
+        parts = parts_in(view.parts(kind, name), EVERYTHING, cutoffs)
+        found = await self._gather(parts, name, EVERYTHING, cutoffs, SIZES[-1] * SIZES[-1])
+        return Buckets.join([*found, tail_points(view, kind, name, EVERYTHING)])
+
+    async def _gather(
+        self, parts: Sequence[Part], name: str, window: Window, cutoffs: Cutoffs, size: int
+    ) -> list[Buckets]:
+        return await asyncio.gather(*(self._part(part, name, window, cutoffs, size) for part in parts))
+
+    async def _part(self, part: Part, name: str, window: Window, cutoffs: Cutoffs, size: int) -> Buckets:
+        """Buckets of about one size, and finer ones where the window or a cutoff cuts through them."""
+        told, cutoff = part.summary, cutoffs.get(part.summary.attempt)
+        whole = from_summaries([told])
+        is_whole, _ = sift(whole, window, cutoff)
+        if is_whole.all() and size and told.points <= size:
+            return whole
+        ranges = [(int(told.row), int(told.row + told.points))]
+        kept: list[Buckets] = []
+        # Whole buckets are kept from the size wanted down; whatever is cut goes one level finer.
+        for level in sorted((s for s in SIZES if size and s <= size), reverse=True):
+            table = await self._store.level(part.segment, level)
+            buckets = _within(buckets_of(table, name, told.attempt), ranges)
+            if not len(buckets):
+                continue
+            inside, cut = sift(buckets, window, cutoff)
+            kept.append(buckets.pick(inside))
+            ranges = joined_ranges(buckets.pick(cut))
+            if not ranges:
+                return Buckets.join(kept)
+        if not size:
+            ranges = await self._narrowed(part, name, window, cutoff, ranges)
+        kept.append(await self._points(part, name, ranges, window, cutoffs))
+        return Buckets.join(kept)
+
+    async def _narrowed(
+        self, part: Part, name: str, window: Window, cutoff: int | None, ranges: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """The rows in which points of the window can be, as the finest level knows it."""
+        if not part.segment.levels_key or part.summary.points <= 2 * SIZES[0]:
+            return ranges
+        table = await self._store.level(part.segment, SIZES[0])
+        buckets = _within(buckets_of(table, name, part.summary.attempt), ranges)
+        inside, cut = sift(buckets, window, cutoff)
+        return joined_ranges(buckets.pick(inside | cut))
+
+    async def _points(
+        self, part: Part, name: str, ranges: list[tuple[int, int]], window: Window, cutoffs: Cutoffs
+    ) -> Buckets:
+        if not ranges:
+            return Buckets.join([])
+        found = []
+        for row, table in await self._store.rows(part.segment, COLUMNS[part.segment.kind], ranges):
+            found.append(await asyncio.to_thread(points_in, part, table, row, name, ranges, window, cutoffs))
+        return Buckets.join(found)
+
+
+def points_in(
+    part: Part,
+    table: pa.Table,
+    row: int,
+    name: str,
+    ranges: Sequence[tuple[int, int]],
+    window: Window,
+    cutoffs: Cutoffs,
+) -> Buckets:
+    """The points of a piece of a segment that are in the ranges of rows and in the window."""
+    found = []
+    for stretch in stretches(part.segment.kind, table, row, only=name):
+        if stretch.attempt == part.summary.attempt:
+            points = _within(singles(stretch), ranges)
+            inside, _ = sift(points, window, cutoffs.get(stretch.attempt))
+            found.append(points.pick(inside))
+    return Buckets.join(found)
+
+
+def tail_points(view: View, kind: str, name: str, window: Window) -> Buckets:
+    """Points that are not archived yet. Those not shown any more are not among them."""
+    found = []
+    for table in view.tables[kind]:
+        for stretch in stretches(kind, table, only=name):
+            points = singles(stretch)
+            inside, _ = sift(points, window, None)
+            found.append(points.pick(inside))
+    return Buckets.join(found)
+
+
+def kind_and_cutoffs(view: View, name: str) -> tuple[str, Cutoffs]:
+    kind = DERIVED.get(name, METRICS)
+    if kind != STEPS:
+        return kind, view.cutoffs
+    # At a checkpoint after n steps, the step that begins at counter n is not among them.
+    return kind, {attempt: cutoff - 1 for attempt, cutoff in view.cutoffs.items()}
+
+
+def parts_in(parts: Sequence[Part], window: Window, cutoffs: Cutoffs) -> list[Part]:
+    """Those that have points in the window."""
+    chosen = np.zeros(len(parts), bool)
+    attempts = np.array([part.summary.attempt for part in parts], np.int64)
+    buckets = from_summaries([part.summary for part in parts])
+    for attempt in np.unique(attempts).tolist():
+        inside, cut = sift(buckets, window, cutoffs.get(attempt))
+        chosen |= (attempts == attempt) & (inside | cut)
+    return [part for part, is_chosen in zip(parts, chosen.tolist(), strict=True) if is_chosen]
+
+
+def estimate(parts: Sequence[Part], window: Window) -> int:
+    """About how many points are in the window, as if each part's were spread evenly."""
+    buckets = from_summaries([part.summary for part in parts])
+    first, last = window.firsts(buckets), window.lasts(buckets)
+    width = np.maximum(last - first, 1e-9)
+    share = (np.minimum(last, window.high) - np.maximum(first, window.low)) / width
+    return int((np.clip(share, 0, 1) * buckets.count).sum())
+
+
+def joined_ranges(buckets: Buckets) -> list[tuple[int, int]]:
+    """The rows of these buckets, neighbours as one."""
+    ranges: list[tuple[int, int]] = []
+    for row, count in zip(buckets.row.tolist(), buckets.count.tolist(), strict=True):
+        if ranges and ranges[-1][1] == row:
+            ranges[-1] = (ranges[-1][0], row + count)
+        else:
+            ranges.append((row, row + count))
+    return ranges
+
+
+def _within(buckets: Buckets, ranges: Sequence[tuple[int, int]]) -> Buckets:
+    """Buckets that begin in one of the ranges."""
+    if not len(buckets):
+        return buckets
+    starts = np.array([start for start, _ in ranges], np.uint64)
+    ends = np.array([end for _, end in ranges], np.uint64)
+    at = np.searchsorted(starts, buckets.row, side="right").astype(np.int64) - 1
+    return buckets.pick((at >= 0) & (buckets.row < ends[np.maximum(at, 0)]))

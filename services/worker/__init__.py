@@ -1,0 +1,1 @@
+"""Takes offers, runs trainers, and says on the log what happened to them."""

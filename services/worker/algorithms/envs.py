@@ -1,0 +1,152 @@
+"""A handful of envs stepped one after the other: plain to read, exact to resume."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+import runspine
+from services.worker.algorithms.packing import Array, pack, unpack
+
+
+class Unfit(Exception):
+    """The algorithm cannot learn in this env, or the env cannot be made; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    total: float
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of all envs gave.
+
+    `obs` is what to act on next: of the new episode where one has just ended. `final` then holds the
+    observation that the old one ended with, by the env's index.
+    """
+
+    obs: Array
+    rewards: Array
+    terminated: Array
+    truncated: Array
+    final: dict[int, Array]
+    episodes: list[Episode]
+
+
+class Envs:
+    """`flat` turns observations into rows of floats; otherwise they stay the integers of a tabular env."""
+
+    def __init__(self, env_id: str, kwargs: str, count: int, seed: int, *, flat: bool = True) -> None:
+        made = [make(env_id, kwargs) for _ in range(count)]
+        self.observations: spaces.Space[Any] = made[0].observation_space
+        self.actions: spaces.Space[Any] = made[0].action_space
+        # Innermost, so that the actions and rewards on record are the env's own.
+        self.envs = [runspine.wrap(env, slot=slot) for slot, env in enumerate(made)]
+        self.seed = seed
+        self._encode = flattener(self.observations) if flat else np.asarray
+        self.obs_dim = spaces.flatdim(self.observations) if flat else 1
+        self._act = actor(self.actions)
+        shape = (count, self.obs_dim) if flat else (count,)
+        self.obs: Array = np.zeros(shape, np.float32 if flat else np.int64)
+        self._totals = [0.0] * count
+        self._lengths = [0] * count
+        # Told of each episode's end, before its env is reset.
+        self.on_end: Callable[[int, Episode], None] = lambda slot, episode: None
+
+    def __len__(self) -> int:
+        return len(self.envs)
+
+    def reset(self) -> None:
+        """Begin every env's first episode."""
+        for slot, env in enumerate(self.envs):
+            first, _ = env.reset(seed=self.seed + slot)
+            self.obs[slot] = self._encode(first)
+
+    def step(self, actions: Array) -> Step:
+        """One action in each env. An env whose episode ends begins the next in the same step."""
+        count = len(self.envs)
+        obs = np.empty_like(self.obs)
+        rewards = np.zeros(count, np.float32)
+        terminated, truncated = np.zeros(count, bool), np.zeros(count, bool)
+        final: dict[int, Array] = {}
+        episodes: list[Episode] = []
+        for slot, env in enumerate(self.envs):
+            seen, reward, terminal, cut, _ = env.step(self._act(actions[slot]))
+            self._totals[slot] += float(reward)
+            self._lengths[slot] += 1
+            rewards[slot], terminated[slot], truncated[slot] = reward, terminal, cut
+            if terminal or cut:
+                final[slot] = np.array(self._encode(seen), obs.dtype)
+                episodes.append(Episode(self._totals[slot], self._lengths[slot]))
+                self.on_end(slot, episodes[-1])
+                self._totals[slot], self._lengths[slot] = 0.0, 0
+                seen, _ = env.reset()
+            obs[slot] = self._encode(seen)
+        self.obs = obs
+        return Step(obs, rewards, terminated, truncated, final, episodes)
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where every env stands in its episode; the SDK knows how to get back there."""
+        return {
+            "snapshots": [env.snapshot() for env in self.envs],
+            "obs": pack(self.obs),
+            "totals": list(self._totals),
+            "lengths": list(self._lengths),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if len(state["snapshots"]) != len(self.envs):
+            raise ValueError(f"the checkpoint has {len(state['snapshots'])} envs, not {len(self.envs)}")
+        for env, snapshot in zip(self.envs, state["snapshots"], strict=True):
+            env.restore(snapshot)
+        self.obs = unpack(state["obs"])
+        self._totals, self._lengths = list(state["totals"]), list(state["lengths"])
+
+
+def make(env_id: str, kwargs: str) -> gym.Env[Any, Any]:
+    """The env, or Unfit with the reason in a sentence."""
+    try:
+        given = json.loads(kwargs or "{}")
+    except ValueError as error:
+        raise Unfit(f"--env-kwargs is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise Unfit('--env-kwargs must be a JSON object, such as {"is_slippery": false}')
+    try:
+        return gym.make(env_id, **given)
+    except (gym.error.Error, ImportError, TypeError, ValueError, KeyError) as error:
+        raise Unfit(f"env {env_id} cannot be made: {error}") from error
+
+
+def flattener(space: spaces.Space[Any]) -> Callable[[Any], Array]:
+    """A function from the space's observations to a row of float32."""
+    if isinstance(space, spaces.Box):
+        size = spaces.flatdim(space)
+        return lambda seen: np.asarray(seen, np.float32).reshape(size)
+    try:
+        spaces.flatdim(space)
+    except (NotImplementedError, ValueError) as error:
+        raise Unfit(f"observations {space} have no fixed size and cannot be flattened") from error
+    return lambda seen: np.asarray(spaces.flatten(space, seen), np.float32)
+
+
+def actor(space: spaces.Space[Any]) -> Callable[[Any], Any]:
+    """From an algorithm's action to the env's: counted from its first, or clipped to its bounds."""
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        return lambda action: int(action) + first
+    if isinstance(space, spaces.Box):
+        low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
+        return lambda action: np.clip(np.reshape(action, shape), low, high).astype(dtype)
+    raise Unfit(f"actions {space} are neither Discrete nor Box")

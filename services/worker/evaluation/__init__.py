@@ -1,0 +1,1 @@
+"""Policies from checkpoints, and what they reach: the evaluator of every runner."""

@@ -1,0 +1,1 @@
+"""Clips of episodes that a trainer or an evaluator has just played, made beside it."""

@@ -1,0 +1,62 @@
+"""The GPUs of this machine, as CUDA_VISIBLE_DEVICES names them. None is an ordinary answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One slot to give away."""
+
+    id: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.name})" if self.name else self.id
+
+
+def find_gpus(setting: str, environment: Mapping[str, str]) -> list[Gpu]:
+    """What the worker may give away: as set, else what CUDA_VISIBLE_DEVICES leaves it, else all there are."""
+    if setting.strip():
+        return named_gpus(setting)
+    if (visible := environment.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [Gpu(word) for word in _words(visible) if word != "-1"]
+    return detected_gpus()
+
+
+def named_gpus(setting: str) -> list[Gpu]:
+    """A number alone counts them from 0; otherwise ids, comma separated (indices, GPU-… or MIG-…)."""
+    if setting.strip().isdigit():
+        return [Gpu(str(index)) for index in range(int(setting))]
+    return [Gpu(word) for word in _words(setting)]
+
+
+def detected_gpus() -> list[Gpu]:
+    """All that the NVIDIA driver knows, by UUID: indices mean different cards to NVML and to CUDA."""
+    try:
+        import pynvml  # type: ignore[import-untyped]
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        log.debug("gpu.none", reason=str(error))
+        return []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return [Gpu(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
+    except pynvml.NVMLError as error:
+        log.warning("gpu.unreadable", reason=str(error))
+        return []
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))

@@ -1,0 +1,124 @@
+"""What every offline algorithm does besides learning: its data, trials in the env, scores, charts.
+
+Steps on charts are counted along the lineage: fine-tuning goes on where its checkpoint ended, so that
+`runspine compare OFFLINE ONLINE` shows one curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from runspine.datasets import Manifest
+from services.worker.algorithms.checkpoints import load
+from services.worker.algorithms.curve import table
+from services.worker.algorithms.envs import Envs
+from services.worker.algorithms.packing import Array
+from services.worker.algorithms.training import Part, Training, say
+from services.worker.offline.data import Arena, Data, load_dataset, scale_of
+
+LOG_EVERY = 100
+RETURN, SCORE = "charts/episodic_return", "charts/normalized_score"
+
+
+class Trial:
+    """One training on one dataset, tried in its env every so many updates."""
+
+    def __init__(self, algo: str, args: Any) -> None:
+        self.args = args
+        self.training = Training(algo, args)
+        self.arena = Arena(args.env_id, args.env_kwargs, args.seed)
+        self.envs: Envs = Envs(args.env_id, args.env_kwargs, 1, args.seed) if _online(args) else self.arena
+        self.manifest, found = load_dataset(args.env_id, self.arena)
+        self.scale = scale_of(found, self.arena.obs_dim)
+        room = args.total_timesteps if _online(args) else 0
+        self.data = Data(found, self.scale, self.training.device, room)
+        self.offset = 0
+        self._episodes = 0
+        self._last = math.nan
+
+    def begin(self, parts: Mapping[str, Part], weights: Sequence[str]) -> int:
+        """The update to begin at; a warm start brings weights, scale and the place on the charts."""
+        run = self.training.run
+        if run.resume_path and run.resume_kind == "warm_start":
+            state = load(run.resume_path, self.training.device)
+            self.offset = state["step"] + state["parts"].get("trial", {}).get("offset", 0)
+        own: dict[str, Part] = {"observations": self.scale, "data": self.data, "trial": self}
+        step = self.training.begin(self.envs, {**own, **parts}, weights=("observations", *weights))
+        say(about(self.manifest))
+        if step == 0:
+            self.training.run.progress(self.offset, self.offset + self.args.total_timesteps)
+        return step
+
+    def due(self, step: int) -> bool:
+        return bool(step % self.args.eval_every == 0 or step == self.args.total_timesteps)
+
+    def tell(self, step: int, told: Mapping[str, Tensor]) -> None:
+        """Losses now and then; reading a tensor waits for it."""
+        if step % LOG_EVERY:
+            return
+        values = {name: value.item() for name, value in told.items()}
+        run, training = self.training.run, self.training
+        run.log({**values, "charts/UPS": training.speed(step)}, step=self.offset + step)
+        run.progress(self.offset + step, self.offset + self.args.total_timesteps)
+
+    def look(self, step: int, act: Callable[[Array], Array]) -> None:
+        """Let the policy act for some episodes, and tell what it reached."""
+        training, run = self.training, self.training.run
+        played = self.arena.play(
+            lambda row: act(self.scale(row[None])), self.args.eval_episodes, lambda: training.asked_to_stop
+        )
+        if len(played) < self.args.eval_episodes:
+            return  # asked to stop: the checkpoint comes first
+        mean = float(np.mean([episode.total for episode in played]))
+        for episode in played:
+            training.history.add(step, episode.total)
+            run.log_episode(episode.total, episode.length, episode_id=f"trial-{self._episodes}")
+            self._episodes += 1
+        self._last = mean
+        score = self.manifest.returns.normalised(mean)
+        told = {RETURN: mean} if score is None else {RETURN: mean, SCORE: score}
+        run.log(told, step=self.offset + step)
+        words = "" if score is None else f", normalised {score:.1f}"
+        say(f"update {self.offset + step:,}: return {mean:.6g} over {len(played)} episodes{words}")
+
+    def finish(self, step: int) -> None:
+        self.training.finish(step)
+        say(f"\n{standings(self.manifest, self.training.algo, self._last)}")
+        for env in {*self.arena.envs, *self.envs.envs}:
+            env.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"offset": self.offset, "episodes": self._episodes, "last": self._last}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.offset, self._episodes, self._last = state["offset"], state["episodes"], state["last"]
+
+
+def about(manifest: Manifest) -> str:
+    returns = manifest.returns
+    return (
+        f"dataset of {manifest.env}: {manifest.steps:,} steps in {manifest.episodes:,} episodes, "
+        f"return {returns.mean:.6g} ± {returns.std:.4g}"
+    )
+
+
+def standings(manifest: Manifest, algo: str, reached: float) -> str:
+    """Random, behaviour and expert beside what was learnt."""
+    returns = manifest.returns
+    rows = [("random policy", returns.random), ("the data itself", returns.mean)]
+    rows += [(algo, reached), ("expert", returns.expert)]
+    return table([(name, _scored(manifest, value)) for name, value in rows if value is not None])
+
+
+def _scored(manifest: Manifest, value: float) -> str:
+    score = manifest.returns.normalised(value)
+    return f"{value:.6g}" + ("" if score is None else f"  (normalised {score:.1f})")
+
+
+def _online(args: Any) -> bool:
+    return bool(getattr(args, "online", False))

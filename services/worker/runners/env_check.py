@@ -1,0 +1,98 @@
+"""Whether a Gymnasium env can be trained in, asked before a launch in the Python that will do it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runspine.nearest import not_accepted
+from runspine.plain import plain_value
+from runspine.runners import NotReady
+from runspine.wire.v1.spec_pb2 import RunSpec
+from services.worker.environment import PASSED_ON
+from services.worker.pythons import PREFIX
+
+PROBE = "services.worker.algorithms.probe"
+PROBE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A Gymnasium space: the name of its class and its own words."""
+
+    kind: str
+    text: str
+    bounded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpaces:
+    observations: Space
+    actions: Space
+
+
+def what_is_missing(runner: str, packages: Sequence[str], extra: str) -> str:
+    """Why the worker's own Python cannot run it; empty when it can. Nothing is imported.
+
+    A Python that the worker's settings name for the runner is asked at launch instead.
+    """
+    if os.environ.get(PREFIX + runner.upper()) or runner in os.environ.get(PREFIX.rstrip("_"), ""):
+        return ""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    return f"{', '.join(missing)} is not installed: pip install '{extra}'" if missing else ""
+
+
+def env_kwargs(spec: RunSpec) -> dict[str, Any]:
+    return {name: plain_value(value) for name, value in spec.env_kwargs.items()}
+
+
+def check_env(python: str, spec: RunSpec, packages: Sequence[str], extra: str) -> EnvSpaces:
+    """The env's spaces. Raises NotReady with the nearest id, the missing package, or the env's own words."""
+    if not spec.env:
+        raise NotReady("env is missing: name one that Gymnasium knows, such as CartPole-v1")
+    command = [python, "-m", PROBE, spec.env, json.dumps(env_kwargs(spec)), *packages]
+    found = _ask(command, _environment(spec.variables), extra)
+    if found.get("missing"):
+        raise NotReady(f"{', '.join(found['missing'])} is not installed for {python}: pip install '{extra}'")
+    if "unknown" in found:
+        raise NotReady(f"env {_unknown(spec.env, found)}")
+    if "unmade" in found:
+        raise NotReady(f"env {spec.env} cannot be made: {found['unmade']}")
+    return EnvSpaces(Space(**found["observations"]), Space(**found["actions"]))
+
+
+def _unknown(env: str, found: dict[str, Any]) -> str:
+    known = found["known"]
+    if env in known or ":" in env:  # known, but not to be had: its own words say why
+        return f"{env!r}: {found['unknown']}"
+    near = not_accepted(env, known).partition(". ")[2]
+    return f"{env!r} is not one that Gymnasium knows here. {near or found['unknown']}"
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """As little as a trainer gets, because an env's code runs in it."""
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {**passed, **variables}
+
+
+def _ask(command: list[str], environment: dict[str, str], extra: str) -> dict[str, Any]:
+    python = command[0]
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, timeout=PROBE_SECONDS, text=True, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NotReady(f"env {command[3]} was not made within {PROBE_SECONDS:.0f} s") from error
+    except OSError as error:
+        raise NotReady(f"{python} cannot be started: {error}") from error
+    try:
+        found = json.loads(done.stdout)
+    except ValueError as error:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise NotReady(f"{python} cannot look at the env ({last}): pip install '{extra}' there") from error
+    return found if isinstance(found, dict) else {}

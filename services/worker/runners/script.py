@@ -1,0 +1,54 @@
+"""The script runner: any program, with or without a word of the protocol. The template for others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from runspine.runners import Launch, NotReady
+from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
+
+PYTHONS = ("python", "python3")
+
+
+class ScriptRunner:
+    def info(self) -> RunnerInfo:
+        return RunnerInfo(
+            name="script",
+            summary="any program; its arguments stay as given, params arrive as JSON in RUNSPINE_PARAMS",
+            modes=[TRAIN],
+            takes_command=True,
+            open_params=True,
+            # What it is given in RUNSPINE_RESUME is a checkpoint that the same program has announced.
+            resumes=True,
+            warm_starts=True,
+            uses_gpu=True,
+            example=RunSpec(command=["python", "-m", "runspine.conformance.specimen"], total_steps=1000),
+        )
+
+    def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
+        if not spec.command:
+            raise NotReady("command is empty: give a program and its arguments")
+        directory = Path(spec.workdir) if spec.workdir else run_dir
+        if not directory.is_dir():
+            raise NotReady(f"workdir {directory} does not exist on this worker")
+        wanted = python if spec.command[0] in PYTHONS else spec.command[0]
+        program = _find(wanted, directory, spec.variables.get("PATH") or os.environ.get("PATH", ""))
+        return Launch([program, *spec.command[1:]], directory)
+
+
+def _find(program: str, directory: Path, path: str) -> str:
+    """The program's full path."""
+    if "/" in program:
+        found = directory / program
+        if not found.is_file():
+            raise NotReady(f"program {program} does not exist (looked for {found})")
+        if not os.access(found, os.X_OK):
+            raise NotReady(f"program {found} is not executable: chmod +x it, or name its interpreter")
+        return str(found)
+    on_path = shutil.which(program, path=path)
+    if on_path is None:
+        raise NotReady(f"program {program} is not on the worker's PATH: install it, or give its full path")
+    return on_path

@@ -1,0 +1,224 @@
+"""Batches of one attempt on their way: into the spool, out to the stream in order, gone when acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import structlog
+
+from runspine.log.publisher import MESSAGE_ID, Publisher, Refused, TooLarge
+from runspine.log.subjects import telemetry_subject
+from runspine.tasks import put_down
+from services.worker.batches import KINDS
+from services.worker.metrics import BATCHES, PUBLISH_SECONDS
+from services.worker.spool import Damaged, Record, SpoolFiles
+from services.worker.spools import Spools
+
+log = structlog.get_logger()
+
+# Batch n is sent only when all up to n - IN_FLIGHT are acknowledged, so that far at most can batches
+# overtake each other on the stream when some are sent again.
+IN_FLIGHT = 16
+READ_BYTES = 1 << 20
+TIDY_SECONDS = 0.2
+AGAIN_SECONDS = 0.5
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+T = TypeVar("T")
+
+
+class Shipper:
+    """Open it, start it, append to it; then `finish`, `leave` or `drop`."""
+
+    def __init__(self, publisher: Publisher, spools: Spools, run_id: str, attempt: int) -> None:
+        self._publisher = publisher
+        self._spools = spools
+        self._run_id = run_id
+        self._attempt = attempt
+        # A thread of its own: a slow disk must not hold up heartbeats or other attempts.
+        self._disk_thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
+        self._note = spools.note(f"{run_id}.{attempt}")
+        self._files: SpoolFiles | None = None
+        self._held = 0
+        self._written = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._closing = False
+        # Sent and not yet settled, oldest first; those in between may be acknowledged already.
+        self._sent: deque[tuple[Record, asyncio.Future[int]]] = deque()
+        self._acked = 0
+        self._generation = -1
+        self._trouble: Exception | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Take up the attempt's spool, with whatever is in it."""
+        folder = self._spools.folder(f"{self._run_id}.{self._attempt}")
+        self._files = await self._disk(SpoolFiles, folder, self._spools.segment_bytes)
+        self._hold(self._files.unread_bytes)
+
+    def start(self) -> None:
+        """Begin to publish."""
+        self._tasks = [
+            asyncio.create_task(self._ship(), name=f"ship-{self._run_id}"),
+            asyncio.create_task(self._tidy(), name=f"tidy-{self._run_id}"),
+        ]
+
+    @property
+    def is_open(self) -> bool:
+        return self._files is not None
+
+    def check(self) -> None:
+        """Raises what has gone wrong for good, if anything has."""
+        if self._trouble:
+            raise self._trouble
+
+    async def append(self, records: list[Record], note: bytes = b"") -> None:
+        """Into the spool; from there they find their way by themselves. The note says how far this is."""
+        assert self._files
+        while True:
+            self.check()
+            try:
+                await self._disk(self._files.append, records)
+                if records and note:
+                    await self._disk(self._note.write, records[-1].number, note)
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+                if not self._spools.disk_full:
+                    log.error("spool.disk_full", run_id=self._run_id, error=str(error))
+                self._spools.disk_full = True
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                break
+        self._spools.disk_full = False
+        self._hold(sum(record.size for record in records))
+        for record in records:
+            BATCHES.labels(KINDS[record.kind - 1]).inc()
+        self._written.set()
+
+    async def finish(self) -> None:
+        """Until everything is acknowledged; then the spool is gone."""
+        self._closing = True
+        self._written.set()
+        if not self._tasks:
+            self.start()
+        ship, _ = self._tasks
+        await asyncio.shield(ship)
+        self.check()
+        await self.drop()
+
+    async def leave(self) -> None:
+        """Stop, and keep what is not acknowledged for the next start of the worker."""
+        await self._stop()
+        if self._files:
+            files, self._files = self._files, None
+            await self._disk(files.acknowledge, self._acked)
+            await self._disk(files.close)
+        self._disk_thread.shutdown(wait=False)
+
+    async def drop(self) -> None:
+        """Stop, and throw away what is not acknowledged."""
+        await self._stop()
+        if self._files:
+            files, self._files = self._files, None
+            await self._disk(files.remove)
+        self._disk_thread.shutdown(wait=False)
+
+    async def _stop(self) -> None:
+        await put_down(*self._tasks)
+        for _, future in self._sent:
+            future.cancel()
+        self._spools.free(self._held)
+        self._held = 0
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._spools.hold(size)
+
+    async def _ship(self) -> None:
+        assert self._files
+        try:
+            while True:
+                records = await self._disk(self._files.read, READ_BYTES)
+                for record in records:
+                    await self._send(record)
+                if not records:
+                    if self._closing:
+                        break
+                    await self._written.wait()
+                    self._written.clear()
+            await self._until(lambda: not self._sent)
+        except (Refused, TooLarge, Damaged, OSError) as error:
+            log.error("spool.stuck", run_id=self._run_id, attempt=self._attempt, error=str(error))
+            # Whoever appends the next batch must hear of it, or would wait for ever.
+            self._trouble = error
+            self._spools.free(0)
+
+    async def _send(self, record: Record) -> None:
+        await self._until(lambda: len(self._sent) < IN_FLIGHT)
+        await self._connection()
+        began = time.monotonic()
+        future = await self._publisher.start(
+            telemetry_subject(self._run_id, self._attempt, KINDS[record.kind - 1]),
+            record.payload,
+            # The same after any restart, so that JetStream knows what it has.
+            {MESSAGE_ID: f"{self._run_id}:{self._attempt}:{record.number}"},
+        )
+        self._sent.append((record, future))
+        future.add_done_callback(lambda done: self._settled(done, began))
+
+    async def _connection(self) -> None:
+        """A server to send to. After a reconnection, what it had not answered goes first."""
+        link = self._publisher.link
+        while not link.connected or link.generation != self._generation:
+            if not link.connected:
+                await link.changed_since(link.generation, AGAIN_SECONDS)
+            else:
+                generation = link.generation
+                await self._until(lambda: not self._sent)
+                self._generation = generation
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self.check()
+            self._moved.clear()
+            await self._moved.wait()
+
+    def _settled(self, future: asyncio.Future[int], began: float) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, Exception):
+            self._trouble = error
+        else:
+            PUBLISH_SECONDS.observe(time.monotonic() - began)
+        while self._sent and _is_acked(self._sent[0][1]):
+            record, _ = self._sent.popleft()
+            self._acked = record.number
+            self._held -= record.size
+            self._spools.free(record.size)
+        self._moved.set()
+
+    async def _tidy(self) -> None:
+        """Now and then: sync what was written, delete what is done."""
+        assert self._files
+        while True:
+            await asyncio.sleep(TIDY_SECONDS)
+            try:
+                await asyncio.to_thread(self._files.sync)
+                await self._disk(self._files.acknowledge, self._acked)
+            except OSError as error:
+                # The stream has or will have it: a disk that cannot be synced is no reason to stop.
+                log.error("spool.not_synced", run_id=self._run_id, error=str(error))
+
+    async def _disk(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk_thread, call, *arguments)
+
+
+def _is_acked(future: asyncio.Future[int]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from runspine.log.jetstream import JetStreamLog
+from runspine.log.link import Account, Link
+from runspine.log.publisher import Publisher
+from runspine.log.streams import ensure_streams
+from tests.fixtures.nats import NatsServer
+from tests.fixtures.s3 import S3Server
+
+# Tests that run at the same time start their stacks on ports of their own.
+if worker := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):
+    first = 10_000 + int(worker) % 4 * 3_000
+    os.environ["RUNSPINE_PORTS"] = f"{first}-{first + 2_999}"
+
+
+@pytest.fixture
+def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
+    directory = tmp_path / "nats"
+    directory.mkdir()
+    server = NatsServer(directory)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@dataclass
+class Connected:
+    link: Link
+    publisher: Publisher
+    log: JetStreamLog
+
+
+@pytest.fixture
+async def connect(nats_server: NatsServer) -> AsyncIterator[object]:
+    """Open as many independent clients of the server as a test wants."""
+    async with AsyncExitStack() as stack:
+
+        async def open_client(name: str = "test", timeout: float = 10.0) -> Connected:
+            link = await stack.enter_async_context(Link(Account(nats_server.url), name))
+            publisher = await stack.enter_async_context(Publisher(link))
+            return Connected(link, publisher, JetStreamLog(link, publisher, timeout=timeout))
+
+        first = await open_client("bootstrap")
+        await ensure_streams(first.link)
+        yield open_client

@@ -1,0 +1,69 @@
+"""Generated files must be what their sources say. `python -m tests.drift [--write]`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from runspine.run.diagram import mermaid
+from runspine.runfile_schema import schema_text
+from tests.drift_events import events_doc
+
+ROOT = Path(__file__).parents[1]
+WIRE = Path("runspine/wire/v1")
+DOCS = ROOT / "docs"
+
+
+def generate_wire(target: Path) -> None:
+    protos = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "proto" / WIRE).glob("*.proto"))
+    outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi", "grpc_python")]
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-Iproto", *outputs, *protos]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+def wire_drift() -> list[str]:
+    with tempfile.TemporaryDirectory() as scratch:
+        generate_wire(Path(scratch))
+        fresh = {p.name: p.read_bytes() for p in (Path(scratch) / WIRE).iterdir()}
+    stored = {p.name: p.read_bytes() for p in (ROOT / WIRE).glob("*_pb2*")}
+    return sorted(
+        f"{WIRE / name} is not what proto/ gives"
+        for name in fresh.keys() | stored.keys()
+        if fresh.get(name) != stored.get(name)
+    )
+
+
+def run_life() -> str:
+    return (
+        "# A run's life\n\nDrawn from `runspine/run/decide.py` by `make proto`; not edited by hand.\n"
+        "Arrows are facts on `runs.<run_id>`.\n\n```mermaid\n" + mermaid() + "```\n"
+    )
+
+
+def generated() -> dict[Path, str]:
+    """Every text that is drawn from code or contract."""
+    return {
+        DOCS / "run-life.md": run_life(),
+        DOCS / "events.md": events_doc(),
+        ROOT / "runspine" / "runfile.schema.json": schema_text(ROOT / "proto"),
+    }
+
+
+def main() -> int:
+    if "--write" in sys.argv:
+        generate_wire(ROOT)
+        for path, text in generated().items():
+            path.write_text(text)
+        return 0
+    drift = wire_drift()
+    for path, text in generated().items():
+        if not path.exists() or path.read_text() != text:
+            drift.append(f"{path.relative_to(ROOT)} is not what its source gives")
+    print("\n".join([*drift, "run `make proto`"] if drift else ["generated files are up to date"]))
+    return 1 if drift else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

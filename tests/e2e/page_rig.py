@@ -1,0 +1,82 @@
+"""A stack with its web page, and what people do with both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from runspine.wire.v1.run_pb2 import Phase, Run
+from runspine.wire.v1.spec_pb2 import RunSpec
+from tests.integration.evaluation_rig import Shell, until
+
+LOOKER = "a-token-that-may-only-look"
+# Metrics at a pace that a person can follow.
+SLOW = """
+import json, sys, time
+for step in range(int(sys.argv[1])):
+    said = {"type": "metric", "value": step % 50, "step": step * 10}
+    print(json.dumps({**said, "name": "charts/episodic_return"}))
+    print(json.dumps({**said, "name": sys.argv[2]}), flush=True)
+    time.sleep(0.1)
+"""
+
+
+class PageRig:
+    def __init__(self, home: Path) -> None:
+        home.mkdir(mode=0o700, parents=True)
+        looker = {"name": "looker", "sha256": hashlib.sha256(LOOKER.encode()).hexdigest(), "scope": "read"}
+        (home / "tokens.json").write_text(json.dumps([looker]))
+        self.home = home
+        self.shell = Shell(home)
+
+    def up(self) -> None:
+        self.shell("up", "--detach", "--slots", "3")
+        until(lambda: self.shell.json("web")["url"], 30)
+        until(lambda: self.stack["parts"]["dashboard"]["state"] == "ready", 90)
+
+    @property
+    def stack(self) -> Any:
+        return json.loads((self.home / "stack.json").read_text())
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.stack['addresses']['dashboard']}"
+
+    @property
+    def token(self) -> str:
+        return urlsplit(self.shell.json("web")["url"]).fragment
+
+    def submit(self, **fields: Any) -> str:
+        with self.shell.client() as client:
+            return client.submit(RunSpec(**fields)).run.id
+
+    def script(self, seconds: float, name: str = "", metric: str = "m", **fields: Any) -> str:
+        command = ["python3", "-c", SLOW, str(int(seconds * 10)), metric]
+        return self.submit(runner="script", name=name, command=command, **fields)
+
+    def run(self, run_id: str) -> Run:
+        with self.shell.client() as client:
+            return client.get(run_id).run
+
+    def until_phase(self, run_id: str, phase: str, seconds: float = 120) -> None:
+        until(lambda: Phase.Name(self.run(run_id).phase).lower() == phase, seconds)
+
+    def signal(self, part: str, number: signal.Signals) -> int:
+        pid: int = self.stack["pids"][part]
+        os.kill(pid, number)
+        return pid
+
+    def until_replaced(self, part: str, pid: int, seconds: float = 90) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            now = self.stack["parts"][part]
+            if now["pid"] not in (0, pid) and now["state"] == "ready":
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"{part} did not come back")

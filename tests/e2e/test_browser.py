@@ -1,0 +1,279 @@
+"""The web page in a real Chromium, against a real stack."""
+
+from __future__ import annotations
+
+import re
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from bench.browser import Browser, browsing, missing
+from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED
+from tests.e2e.page_rig import LOOKER, PageRig
+from tests.unit import checkpoint_files as files
+
+pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    # Selenium's own.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+EVIL = "<img src=x onerror=window.stolen=1>"
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
+    rig = PageRig(tmp_path_factory.mktemp("page") / "home")
+    rig.up()
+    yield rig
+    rig.shell("down")
+
+
+@pytest.fixture(scope="module")
+def browser(rig: PageRig) -> Iterator[Browser]:
+    with browsing(rig.address) as found:
+        found.login(rig.token)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def trained(rig: PageRig, browser: Browser) -> str:
+    """A run that was asked for in the form, with the keyboard alone."""
+    browser.open("/new")
+    browser.sees("Pool default has")
+    steps = browser.find('input[aria-label="total steps"]')
+    browser.script("arguments[0].focus()", steps)
+    steps.send_keys("3000")
+    browser.sees("total_steps: 3000")
+    browser.until(lambda: browser.find("button", "Launch").is_enabled(), "the launch button is open")
+    browser.script("arguments[0].focus()", browser.find("button", "Launch"))
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.until(lambda: "/run/" in browser.driver.current_url, "the run's page")
+    return browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
+
+
+def points(browser: Browser, title: str) -> float:
+    """How far a chart reaches on its axis."""
+    for chart in browser.driver.find_elements(By.CSS_SELECTOR, ".rs-curve"):
+        if title in chart.text:
+            return float(chart.get_attribute("data-last") or 0)
+    return 0.0
+
+
+def test_a_stranger_gets_the_login_page_and_nothing_else(rig: PageRig) -> None:
+    for path in ("/", "/fleet", "/api/runs/x/series", "/api/artifacts/x/y"):
+        with urllib.request.urlopen(f"{rig.address}{path}", timeout=30) as answer:
+            assert answer.geturl().startswith(f"{rig.address}/login")
+            assert "Access token" in answer.read().decode()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{rig.address}/login", data=b"token=wrong", timeout=30)
+    assert refused.value.code == 403
+
+
+def test_the_curve_of_a_run_grows_while_it_trains(rig: PageRig, browser: Browser) -> None:
+    run_id = rig.script(15, name="grows")
+    browser.open(f"/run/{run_id}")
+    first = browser.until(lambda: points(browser, "episodic_return"), "a chart")
+    browser.until(lambda: points(browser, "episodic_return") > first + 20, "the chart has grown")
+    assert browser.find(".rs-badge").text == "running"
+
+
+def test_a_run_is_cancelled_with_the_keyboard_alone(rig: PageRig, browser: Browser) -> None:
+    run_id = rig.script(120, name="to be cancelled")
+    browser.open(f"/run/{run_id}")
+    browser.until(lambda: browser.find(".rs-badge").text == "running", "it runs")
+    browser.script("arguments[0].focus()", browser.find("button", "Cancel"))
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.find(".q-dialog", "Cancel this run?")
+    browser.until(
+        lambda: "Reason" in (browser.driver.switch_to.active_element.get_attribute("aria-label") or ""),
+        "the dialog has the focus",
+    )
+    browser.driver.switch_to.active_element.send_keys("enough", Keys.TAB, Keys.TAB, Keys.ENTER)
+    browser.until(lambda: browser.find(".rs-badge").text == "cancelled", "it is cancelled")
+    found = rig.run(run_id)
+    assert found.phase == CANCELLED
+    assert "enough" in found.reason
+
+
+def test_an_episode_is_scrubbed_step_by_step_beside_its_frames(
+    rig: PageRig, browser: Browser, trained: str
+) -> None:
+    rig.until_phase(trained, "completed")
+    browser.open(f"/run/{trained}?tab=episodes")
+    browser.sees("exact: all")
+    slider = browser.find(".rs-scrub")
+    browser.script("arguments[0].focus()", slider)
+    for step in (1, 2, 3):
+        slider.send_keys(Keys.ARROW_RIGHT)
+        browser.until(lambda step=step: _shown(browser) == step, f"frame {step}")
+    facts = browser.find(".rs-facts").text.replace("\n", " ")
+    assert re.search(r"step 2 action [01] reward 1 return so far 3 end no observation \[-?\d", facts), facts
+    assert browser.script("return document.querySelector('.rs-frame').naturalWidth") == 600
+
+
+def _shown(browser: Browser) -> int:
+    return int(browser.find(".rs-scrubber").get_attribute("data-shown") or -1)
+
+
+def test_a_checkpoint_is_evaluated_from_its_card(rig: PageRig, browser: Browser, trained: str) -> None:
+    rig.until_phase(trained, "completed")
+    browser.open(f"/checkpoints?run={trained}")
+    browser.until(lambda: browser.find(".rs-tile", "good"), "a whole checkpoint")
+    browser.press(".rs-tile button", "Evaluate")
+    browser.find(".q-dialog", "Evaluate this checkpoint")
+    browser.fill("Environment", "MountainCar-v0")
+    browser.press(".q-dialog button", "Evaluate")
+    browser.sees("was trained in CartPole-v1")
+    browser.fill("Environment", "CartPole-v1")
+    browser.fill("Episodes", "3")
+    browser.press(".q-dialog button", "Evaluate")
+    browser.until(lambda: "tab=evaluations" in browser.driver.current_url, "the evaluation's page", 30)
+    browser.sees("95 % INTERVAL", 120)
+    run_id = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
+    rig.until_phase(run_id, "completed")
+    assert rig.run(run_id).counts.episodes == 3
+
+
+def test_a_checkpoint_from_elsewhere_is_imported_and_a_hostile_one_refused(
+    browser: Browser, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    browser.open("/checkpoints")
+    browser.press("button", "Import")
+    browser.find(".q-dialog", "Import a checkpoint")
+    bomb = files.torch_bomb(tmp_path / "bomb.pt", mark)
+    _file_field(browser).send_keys(str(bomb))
+    browser.until(lambda: browser.find(".q-dialog .rs-bad").text, "the refusal")
+    assert not mark.exists()
+    good = files.saved(tmp_path / "dqn.cleanrl_model", files.QNetwork().state_dict())
+    browser.fill("Environment (when the file does not say)", "CartPole-v1")
+    _file_field(browser).send_keys(str(good))
+    browser.sees("imported: dqn.cleanrl_model")
+
+
+def _file_field(browser: Browser) -> object:
+    return browser.until(
+        lambda: browser.driver.find_elements(By.CSS_SELECTOR, ".q-dialog input[type=file]"),
+        "a field for files",
+    )[0]
+
+
+def test_a_rule_prunes_and_the_page_shows_what_is_left(rig: PageRig, browser: Browser, trained: str) -> None:
+    rig.until_phase(trained, "completed")
+    rig.shell("retention", "set", "--run", trained, "--max-checkpoints", "1", "--grace", "0s", "--manual")
+    browser.open(f"/run/{trained}?tab=files")
+    browser.until(lambda: browser.find(".rs-retained").text, "the status")
+    browser.press("button", "Prune now")
+    browser.press(".q-dialog button", "Prune")
+    browser.until(lambda: browser.find(".rs-file .rs-badge", "pruned"), "a pruned file")
+    kept, total = map(int, re.findall(r"(\d+)/(\d+) checkpoints retained", browser.text())[0])
+    assert 1 <= kept < total
+
+
+def test_two_runs_are_compared_and_replayed_in_lock_step(
+    rig: PageRig, browser: Browser, trained: str
+) -> None:
+    other = rig.submit(runner="builtin", algo="ppo", env="CartPole-v1", seed=2, total_steps=1024)
+    rig.until_phase(other, "completed")
+    browser.open(f"/compare?run={trained}&run={other}")
+    browser.sees("Final (IQM")
+    browser.until(lambda: points(browser, "return") > 0, "the curves")
+    assert "seed" in browser.find(".rs-main").text
+    browser.press("button", "Play them")
+    browser.until(lambda: browser.text().count("exact: all") == 2, "two exact replays")
+    browser.press('.rs-control[aria-label="One step on"]')
+    browser.until(lambda: browser.text().count("return so far") == 2, "two panes")
+    steps = browser.until(
+        lambda: browser.script(
+            "return [...document.querySelectorAll('.rs-facts dd:nth-of-type(1)')].map(e => e.textContent)"
+        ),
+        "their steps",
+    )
+    assert steps == ["0", "0"]
+
+
+def test_names_labels_metrics_and_log_lines_are_shown_as_text(rig: PageRig, browser: Browser) -> None:
+    program = f"print('```'); print({EVIL!r}); import sys; sys.stderr.write('```\\n' + {EVIL!r}); sys.exit(3)"
+    metric = rig.script(0.3, name=f"n {EVIL}", metric=EVIL, labels={"l": EVIL}, notes=EVIL, project="p")
+    failed = rig.submit(
+        runner="script", name=f"f {EVIL}", command=["python3", "-c", program],
+        variables={"X": EVIL}, labels={"l": EVIL},
+    )  # fmt: skip
+    rig.until_phase(metric, "completed")
+    rig.until_phase(failed, "failed")
+    pages = ["/?q=onerror", f"/run/{metric}", f"/run/{failed}?tab=logs", f"/run/{failed}?tab=history"]
+    pages += [f"/run/{failed}?tab=config", f"/compare?run={metric}&metric={EVIL}", "/fleet"]
+    for page in pages:
+        browser.open(page)
+        if page != "/fleet":
+            browser.sees(EVIL)
+        assert browser.script("return window.stolen") is None, page
+        assert not browser.driver.find_elements(By.CSS_SELECTOR, "main img[src=x]"), page
+
+
+def test_many_runs_are_tagged_and_found_again_by_address(rig: PageRig, browser: Browser) -> None:
+    for number in range(3):
+        rig.script(0.1, name=f"batch-{number}", project="many")
+    browser.open("/?q=batch-")
+    browser.until(lambda: browser.find("#rs-count").text == "3 runs", "three runs")
+    browser.press(".ag-header-select-all .ag-checkbox-input-wrapper")
+    browser.press("button", "Tag")
+    browser.fill("Label", "team")
+    browser.fill("Value (empty removes it)", "blue")
+    browser.press(".q-dialog button", "Tag")
+    browser.until(lambda: browser.text().count("team=blue") == 3, "three labels")
+    browser.open("/?q=team%3Dblue&by=project")
+    browser.until(lambda: browser.find("#rs-count").text == "3 runs", "found by label")
+    browser.press(".rs-pile", "many")
+    browser.until(lambda: "in=many" in browser.driver.current_url, "the address says it")
+
+
+def test_a_token_that_may_only_look_sees_everything_and_changes_nothing(rig: PageRig) -> None:
+    run_id = rig.script(0.2, name="looked at")
+    with browsing(rig.address) as looker:
+        looker.login(LOOKER, to=f"/run/{run_id}")
+        looker.sees("looked at")
+        assert not [
+            b for b in looker.driver.find_elements(By.CSS_SELECTOR, "main button") if "Cancel" in b.text
+        ]
+        looker.open("/new")
+        looker.sees("This token may only look")
+        assert rig.token not in looker.driver.page_source
+        assert not looker.script("return document.cookie.includes('runspine_token')")
+
+
+def test_pages_come_back_by_themselves_when_the_dashboard_was_killed(rig: PageRig, browser: Browser) -> None:
+    run_id = rig.script(60, name="outlives the page")
+    browser.open("/?q=outlives")
+    browser.until(lambda: "running" in browser.find(".rs-grid").text, "the run")
+    started = rig.run(run_id).started_at
+    pid = rig.signal("dashboard", signal.SIGKILL)
+    rig.until_replaced("dashboard", pid)
+    rig.shell("cancel", run_id)
+    browser.until(lambda: "cancelled" in browser.find(".rs-grid").text, "news without a reload", 120)
+    found = rig.run(run_id)
+    assert (found.attempt, found.started_at) == (1, started)
+
+
+def test_the_page_says_that_the_log_is_away_and_when_it_is_back(rig: PageRig, browser: Browser) -> None:
+    browser.open("/fleet")
+    browser.sees("live")
+    rig.signal("nats", signal.SIGSTOP)
+    try:
+        browser.sees("What you see may be old", 60)
+        assert browser.find(".rs-live").text.endswith("not live")
+    finally:
+        rig.signal("nats", signal.SIGCONT)
+    browser.until(lambda: not browser.find(".rs-live").text.endswith("not live"), "live again", 60)
+    run_id = rig.script(0.2)
+    rig.until_phase(run_id, "completed")
+    assert rig.run(run_id).phase == COMPLETED

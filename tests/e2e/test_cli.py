@@ -1,0 +1,212 @@
+"""The command line against a whole stack of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HELLO = "command=[python, hello_trainer.py, --seconds, {}]"
+
+
+class Shell:
+    """Runs `runspine` commands against the stack of one home."""
+
+    def __init__(self, home: Path) -> None:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
+        self.environment = {**clean, "RUNSPINE_HOME": str(home)}
+
+    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "runspine", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        dashes = arguments.index("--") if "--" in arguments else len(arguments)
+        words = (*arguments[:dashes], "--json", *arguments[dashes:])
+        return json.loads(self(*words, code=code).stdout)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "runspine", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def until(self, run_id: str, phase: str, seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while self.json("show", run_id)["run"]["phase"] != phase:
+            assert time.monotonic() < deadline, f"{run_id} is not {phase} after {seconds} s"
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    shell = Shell(tmp_path_factory.mktemp("stack") / "home")
+    shell("up", "--detach", "--slots", "4")
+    yield shell
+    shell("down")
+
+
+def submit(shell: Shell, *arguments: str) -> str:
+    run_id: str = shell.json("submit", *arguments)["runs"][0]["run"]["id"]
+    return run_id
+
+
+def test_a_run_is_followed_to_its_end(shell: Shell) -> None:
+    done = shell("submit", "examples/hello.yaml", "--watch", "--set", HELLO.format(1))
+    assert "runs on" in done.stdout
+    assert "completed after" in done.stdout
+    run_id = done.stdout.split()[0]
+    told = shell.json("show", run_id)
+    assert told["run"]["phase"] == "completed"
+    assert told["run"]["counts"]["episodes"] > 50
+    assert told["warnings"] == []
+    kinds = [kind for fact in told["facts"] for kind in fact if kind != "at"]
+    assert kinds[0] == "run_submitted"
+    assert {"attempt_started", "attempt_exited", "run_completed"} <= set(kinds)
+
+
+def test_a_failing_command_is_exit_code_1_with_its_last_words(shell: Shell) -> None:
+    done = shell("submit", "--watch", "--", "sh", "-c", "echo broken pipe dream >&2; exit 3", code=1)
+    assert "exit code 3" in done.stdout
+    run_id = done.stdout.split()[0]
+    assert "broken pipe dream" in shell("show", run_id[:14].lower()).stdout
+    assert "broken pipe dream" in shell("logs", run_id).stdout
+
+
+def test_a_run_that_trained_nothing_warns(shell: Shell) -> None:
+    assert "did it train nothing?" in shell("submit", "--watch", "--", "true").stdout
+
+
+def test_the_same_key_gives_the_same_run(shell: Shell) -> None:
+    first = shell.json("submit", "--key", "k1", "--", "true")["runs"][0]
+    again = shell.json("submit", "--key", "k1", "--", "true")["runs"][0]
+    assert (first["created"], again["created"]) == (True, False)
+    assert first["run"]["id"] == again["run"]["id"]
+
+
+def test_a_sweep_is_one_group(shell: Shell) -> None:
+    arguments = (
+        "submit",
+        "examples/hello_sweep.yaml",
+        "--set",
+        "sweep.command=[[true], ['true']]",
+        "--key",
+        "s1",
+    )
+    told = shell.json(*arguments)
+    assert len(told["runs"]) == 4
+    assert {r["run"]["id"] for r in shell.json(*arguments)["runs"]} == {r["run"]["id"] for r in told["runs"]}
+    listed = shell.json("ls", "--label", f"group={told['group']}")
+    assert listed["total"] == 4
+
+
+def test_cancel_waits_and_says_so(shell: Shell) -> None:
+    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(60))
+    shell.until(run_id, "running")
+    assert "cancelled" in shell("cancel", run_id, "--wait", "--reason", "enough").stdout
+    told = shell.json("show", run_id)
+    assert told["run"]["reason"] == "enough"
+    shell("watch", run_id, code=1)
+    shell("cancel", "no-such-run", code=4)
+
+
+def test_an_interrupted_watch_leaves_the_run_alone(shell: Shell) -> None:
+    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(60))
+    shell.until(run_id, "running")
+    watching = shell.start("watch", run_id)
+    assert watching.stdout is not None
+    watching.stdout.readline()
+    watching.send_signal(signal.SIGINT)
+    _, said = watching.communicate(timeout=30)
+    assert f"runspine cancel {run_id}" in said
+    assert watching.returncode == 130
+    assert shell.json("show", run_id)["run"]["phase"] == "running"
+    shell("cancel", run_id, "--wait")
+
+
+def test_resubmit_makes_a_new_run_with_changes(shell: Shell) -> None:
+    old = submit(shell, "--name", "first", "--", "true")
+    new = shell.json("resubmit", old, "--set", "labels.try=2", "--set", "seed=9")["runs"][0]["run"]
+    assert new["parent"] == old
+    assert new["labels"] == {"try": "2"}
+    assert new["spec"]["seed"] == 9
+    assert new["name"] != "first"
+
+
+def test_labels_and_listing(shell: Shell) -> None:
+    run_id = submit(shell, "--label", "team=a", "--label", "old=1", "--", "true")
+    assert shell.json("label", run_id, "team=b", "old-")["run"]["labels"] == {"team": "b"}
+    listed = shell("ls", "--label", "team=b").stdout
+    assert run_id[:12] in listed
+    assert shell.json("ls", "--label", "team=a")["total"] == 0
+
+
+def test_a_refused_command_is_exit_code_5(shell: Shell) -> None:
+    run_id = submit(shell, "--", "true")
+    shell.until(run_id, "completed")
+    assert "completed" in shell("priority", run_id, "90", code=5).stderr.lower()
+
+
+def test_the_servers_objection_names_the_line(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("runner: scrpt\ncommand: [ls]\n")
+    said = shell("validate", str(tmp_path / "run.yaml"), code=2).stderr
+    assert "run.yaml:1" in said
+    assert "script" in said
+
+
+def test_logs_follow_to_the_end_and_filter(shell: Shell) -> None:
+    run_id = submit(shell, "--", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done")
+    lines = shell("logs", run_id, "-f").stdout.splitlines()
+    assert [line for line in lines if line.startswith("line")] == [f"line {i}" for i in range(1, 6)]
+    assert shell("logs", run_id, "--grep", "line [24]").stdout.splitlines() == ["line 2", "line 4"]
+    assert shell("logs", run_id, "--tail", "1", "--attempt", "1").stdout.splitlines() == ["line 5"]
+
+
+def test_the_log_is_verified_exported_and_verified_again(shell: Shell, tmp_path: Path) -> None:
+    submit(shell, "--", "true")
+    assert shell.json("events", "verify")["whole"] is True
+    told = shell.json("events", "export", str(tmp_path / "log.gz"))
+    assert told["commits"] > 0
+    assert shell.json("events", "verify", "--file", str(tmp_path / "log.gz"))["whole"] is True
+
+
+def test_the_fleet_is_shown(shell: Shell) -> None:
+    (worker,) = shell.json("workers")["workers"]
+    assert worker["online"] is True
+    assert "script" in shell("runners").stdout
+    assert shell.json("runners", "script")["takes_command"] is True
+    shell("runners", "scrpt", code=4)
+
+
+def test_a_watch_outlives_the_orchestrator(shell: Shell) -> None:
+    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(8))
+    shell.until(run_id, "running")
+    watching = shell.start("watch", run_id)
+    assert watching.stdout is not None
+    watching.stdout.readline()
+    home = Path(shell.environment["RUNSPINE_HOME"])
+    os.kill(json.loads((home / "stack.json").read_text())["pids"]["orchestrator"], signal.SIGKILL)
+    out, said = watching.communicate(timeout=90)
+    assert watching.returncode == 0, said
+    assert "completed after" in out

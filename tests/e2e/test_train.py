@@ -1,0 +1,61 @@
+"""`runspine train`: what `make run` does, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HELLO = ROOT / "examples" / "hello.yaml"
+
+
+def train(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "runspine", "train", str(HELLO), "--home", str(home), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        cwd=ROOT,
+    )
+
+
+def left_running(home: Path) -> list[str]:
+    """Processes that were started with this home."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), process.environ().get("RUNSPINE_WORKER_DIR", ""), process.cwd()]
+        except psutil.Error:
+            continue
+        if any(str(home) in word for word in words):
+            found.append(f"{process.pid} {words}")
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_is_trained_with_a_stack_of_its_own_and_nothing_is_left(tmp_path: Path) -> None:
+    home = tmp_path / "var"
+    done = train(home, "--set", 'command=[python, hello_trainer.py, --seconds, "2"]')
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "✓ orchestrator",
+        "attempt 1 runs on",
+        "completed",
+        "return, mean of the last",
+        "runspine show",
+    ):
+        assert words in done.stdout
+    assert left_running(home) == []
+    again = train(home, "--json", "--set", "command=[python, -c, 'raise SystemExit(3)']")
+    assert again.returncode == 1
+    last = json.loads(again.stdout.splitlines()[-1])
+    assert last["run"]["phase"] == "failed"
+    assert left_running(home) == []

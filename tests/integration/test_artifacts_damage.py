@@ -1,0 +1,167 @@
+"""Damage: an S3 server that is away, one that has just come back, and one flipped byte."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from runspine.blobs import BlobsUnavailable
+from runspine.wire.v1 import artifacts_pb2 as wire
+from runspine.wire.v1.facts_pb2 import Fact
+from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import RunSpec
+from services.worker.doubts import Doubts
+from services.worker.recorder import Recorder
+from services.worker.resume import InDoubt, Start, find_start
+from tests.fixtures.s3 import S3Server
+from tests.integration.artifacts_rig import Rig, artifact_of, eventually, key_of, rig_on
+
+
+@pytest.fixture
+async def rig(nats_server: Any, connect: Any, s3_server: S3Server, tmp_path: Path) -> AsyncIterator[Rig]:
+    connected = await connect("test")
+    async with rig_on(nats_server.url, connected.log, s3_server, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def own_s3(nats_server: Any, connect: Any, tmp_path: Path) -> AsyncIterator[Rig]:
+    """With an S3 server that the test may kill and damage."""
+    folder = tmp_path / "own-s3"
+    folder.mkdir()
+    server = S3Server(folder)
+    server.start()
+    connected = await connect("test")
+    try:
+        async with rig_on(nats_server.url, connected.log, server, tmp_path) as made:
+            yield made
+    finally:
+        server.stop()
+
+
+async def corrupt(rig: Rig, run: str, seconds: float = 30.0) -> Fact:
+    async def probe() -> Fact | None:
+        return next(iter(await rig.facts(run, "artifact_corrupt")), None)
+
+    return await eventually(probe, seconds)
+
+
+async def test_a_server_that_is_away_or_has_just_come_back_proves_nothing(own_s3: Rig) -> None:
+    rig = own_s3
+    run = await rig.run()
+    service = rig.service(gone_seconds="4")
+    service.stub()
+    digests = {await rig.produce(run, f"data {n}".encode(), step=n) for n in range(5)}
+    await rig.indexed(run, 5)
+    rig.s3.stop()
+    data = b"stored before the server died"
+    fact = await rig.produce(run, data, store=False, step=9)
+    with pytest.raises(grpc.RpcError) as refused:
+        list(service.stub().Verify(wire.VerifyRequest(reference="nothing")))
+    assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+    answers = list(service.stub().Verify(wire.VerifyRequest(reference=run), timeout=60))
+    assert answers
+    assert all(answer.unknown for answer in answers)
+    rig.s3.start()
+    await rig.s3.ready()
+    await rig.blobs.put(key_of(data), data)
+    await rig.indexed(run, 6, seconds=60)
+    assert await rig.facts(run, "artifact_corrupt") == []
+    found = {f.artifact_indexed.artifact.digest for f in await rig.facts(run, "artifact_indexed")}
+    assert found == {*digests, fact}
+
+
+def flip_in_volume(folder: Path, data: bytes) -> None:
+    """Change one byte of an object where the server keeps it."""
+    for path in folder.rglob("*.dat"):
+        content = path.read_bytes()
+        place = content.find(data)
+        if place >= 0:
+            with path.open("r+b") as file:
+                file.seek(place + len(data) // 2)
+                file.write(bytes([data[len(data) // 2] ^ 1]))
+            return
+    raise AssertionError("the object is in no volume")
+
+
+Spoil = Callable[[bytes], Awaitable[None]]
+
+
+async def check_one_flipped_byte(rig: Rig, spoil: Spoil) -> None:
+    """It is found by the scrub, shown by the registry, never loaded, and resume falls back."""
+    run = await rig.run(ended=False)
+    # Not text, which the server would compress: the byte must be found on its disk.
+    good, bad = (random.Random(seed).randbytes(16_000) for seed in (1, 2))
+    older = await rig.produce(run, good, step=100, score=1.0)
+    newer = await rig.produce(run, bad, step=200, score=5.0)
+    service = rig.service(scrub_hours="0.0005")
+    await rig.indexed(run, 2)
+    stub = service.stub()
+    assert artifact_of(stub, f"{run}:best").digest == newer
+    await spoil(bad)
+    said = (await corrupt(rig, run, 60)).artifact_corrupt
+    assert (said.digest, said.found_by) == (newer, "scrub")
+    # The registry shows it, and names that stand for the best and the latest skip it.
+    cards = stub.ListCheckpoints(wire.ListCheckpointsRequest(run=run)).cards
+    shown = {card.artifact.digest: card for card in cards}
+    assert shown[newer].artifact.integrity == wire.CORRUPT
+    assert "corrupt" in shown[newer].obstacle
+    assert set(shown[older].aliases) >= {"best", "latest"}
+    assert artifact_of(stub, f"{run}:latest").digest == older
+    # Loading is refused with the reason.
+    for call, request in (
+        (stub.GetUrl, wire.GetUrlRequest(reference=newer)),
+        (stub.Activate, wire.ActivateRequest(reference=newer)),
+    ):
+        with pytest.raises(grpc.RpcError) as refused:
+            call(request)
+        assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+        assert said.flaw in (refused.value.details() or "")
+    # And the next attempt of the run goes on from the one before it.
+    doubts = Doubts(rig.blobs, "w", 0.5)
+    start = await eventually(lambda: second_start(rig, doubts, run), 60)
+    assert start.source is not None
+    assert (start.source.digest, start.source.step) == (older, 100)
+    assert start.path is not None
+    assert start.path.read_bytes() == good
+    assert any("step 200 is not used" in line for line in start.notes)
+
+
+async def second_start(rig: Rig, doubts: Doubts, run: str) -> Start | None:
+    """Where the second attempt begins, once the worker is sure of it."""
+    about = Run(id=run, spec=RunSpec(runner="builtin"))
+    runner = RunnerInfo(name="builtin", resumes=True)
+    try:
+        return await find_start(Recorder(rig.log), rig.blobs, doubts, about, 2, rig.folder / "run", runner)
+    except (InDoubt, BlobsUnavailable):
+        return None
+
+
+@pytest.mark.skipif(
+    not os.environ.get("RUNSPINE_TEST_DISK_FLIP"),
+    reason="the server takes 13 s to give up on each read; RUNSPINE_TEST_DISK_FLIP=1 runs it",
+)
+async def test_one_byte_flipped_on_the_disk_is_found_shown_and_never_loaded(own_s3: Rig) -> None:
+    rig = own_s3
+
+    async def spoil(data: bytes) -> None:
+        rig.s3.stop()
+        flip_in_volume(rig.s3.directory, data)
+        rig.s3.start()
+        await rig.s3.ready()
+
+    await check_one_flipped_byte(rig, spoil)
+
+
+async def test_an_object_overwritten_with_as_many_bytes_is_found_too(rig: Rig) -> None:
+    async def spoil(data: bytes) -> None:
+        await rig.blobs.put(key_of(data), data[:8000] + b"?" + data[8001:])
+
+    await check_one_flipped_byte(rig, spoil)

@@ -1,0 +1,455 @@
+"""The worker against a real nats-server and real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runspine.log.subjects import worker_subject
+from runspine.wire.v1.facts_pb2 import EXITED, HANDED_BACK, LIMIT, LOST, NOT_STARTED, STOPPED
+from runspine.wire.v1.run_pb2 import Beat
+from runspine.wire.v1.spec_pb2 import Limits, Value
+from runspine.wire.v1.telemetry_pb2 import STDERR, STDOUT, WORKER
+from tests.fixtures.nats import NatsServer
+from tests.integration.worker_rig import Rig, eventually, is_alive, parent_of
+
+# Writes its pid and a daemon's, then waits.
+FAMILY = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        open("daemon", "w").write(str(os.getpid()))
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+while not os.path.exists("daemon"): time.sleep(0.01)
+print("pid", os.getpid(), open("daemon").read(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+async def rig(nats_server: NatsServer, connect: Any, tmp_path: Path) -> AsyncIterator[Rig]:
+    mine = await connect("rig")
+    rig = Rig(nats_server.url, tmp_path, mine.link, mine.publisher, mine.log)
+    await rig.consumer()
+    yield rig
+    await asyncio.to_thread(rig.stop)
+    for worker in rig.workers:
+        assert "Traceback" not in worker.log(), worker.log()
+
+
+async def family(rig: Rig, run_id: str) -> list[int]:
+    async def probe() -> list[int] | None:
+        said = [text for text in await rig.texts(run_id) if text.startswith("pid ")]
+        return [int(word) for word in said[0].split()[1:]] if said else None
+
+    return await eventually(probe)
+
+
+async def all_gone(pids: list[int], seconds: float) -> None:
+    async def probe() -> bool:
+        return not any(is_alive(pid) for pid in pids)
+
+    await eventually(probe, seconds)
+
+
+async def forgotten(rig: Rig) -> None:
+    """The journal is empty."""
+
+    async def probe() -> bool:
+        return not os.listdir(rig.folder / "w1" / "attempts")
+
+    await eventually(probe)
+
+
+def kept(folder: str) -> dict[str, str]:
+    """The files of a run's directory."""
+    return {path.name: path.read_text() for path in Path(folder).iterdir()}
+
+
+async def test_a_script_runs_and_its_end_and_every_line_are_on_the_log(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python("import sys; print('one'); print('two'); print('three', file=sys.stderr)")
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.exit_code, exited.reason) == (EXITED, 0, "exit code 0")
+    assert exited.counts.log_lines == 3
+    assert exited.stderr_tail == "three"
+    lines = await rig.lines(run_id)
+    assert sorted(line.text for line in lines) == ["one", "three", "two"]
+    assert [line.number for line in lines] == [1, 2, 3]
+    assert {line.source for line in lines} == {STDOUT, STDERR}
+    assert await rig.waiting_offers() == 0
+    started = (await rig.started(run_id)).attempt_started
+    assert started.worker_id == "w1"
+    assert started.command[0] == sys.executable
+    files = kept(started.directory)
+    assert (files["stdout.log"], files["stderr.log"]) == ("one\ntwo\n", "three\n")
+    assert json.loads(files["command.json"])["command"] == list(started.command)
+    await forgotten(rig)
+
+
+async def test_a_worker_says_what_it_is_and_beats(rig: Rig) -> None:
+    worker = rig.worker(slots=3)
+    online = (await rig.online()).worker_online
+    assert (online.worker_id, online.slots, list(online.pools)) == ("w1", 3, ["default"])
+    assert [runner.name for runner in online.runners if runner.takes_command] == ["script"]
+    run_id = await rig.python(
+        "print('global_step=9, episodic_return=[1.5]', flush=True); import time; time.sleep(60)"
+    )
+
+    async def probe() -> Beat | None:
+        message = await rig.link.request("$JS.API.DIRECT.GET.BEATS", b'{"last_by_subj":"beats.w1"}')
+        beat = Beat.FromString(message.data) if message.data else Beat()
+        return beat if beat.attempts and beat.attempts[0].progress.step else None
+
+    beat = await eventually(probe)
+    assert (beat.attempts[0].run_id, beat.attempts[0].attempt) == (run_id, 1)
+    assert beat.attempts[0].progress.last_return == 1.5
+    worker.term()
+    assert await asyncio.to_thread(worker.process.wait, 10) == 0
+    said = await rig.told(worker_subject("w1"))
+    assert [fact.WhichOneof("kind") for fact in said] == ["worker_online", "worker_offline"]
+
+
+async def test_a_failing_script_leaves_a_reason_to_act_on(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python(
+        "import sys; print('boom: bad lr', file=sys.stderr); print(file=sys.stderr); sys.exit(3)"
+    )
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.exit_code) == (EXITED, 3)
+    assert exited.reason == "exit code 3: boom: bad lr"
+
+
+async def test_a_script_killed_by_a_signal_says_which(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    exited = await rig.exited(run_id)
+    assert exited.signal == signal.SIGSEGV
+    assert exited.reason.startswith("killed by SIGSEGV: a crash in native code. ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"command": ["no-such-program"]}, "program no-such-program is not on the worker's PATH"),
+        ({"command": ["true"], "workdir": "/no/such/folder"}, "workdir /no/such/folder does not exist"),
+        ({"command": ["true"], "secrets": ["ABSENT"]}, "secret ABSENT is not set"),
+        ({"command": ["true"], "secrets": ["RUNSPINE_NATS_URL"]}, "belongs to the worker itself"),
+    ],
+)
+async def test_a_run_that_cannot_start_ends_with_the_reason(
+    rig: Rig, fields: dict[str, Any], reason: str
+) -> None:
+    rig.worker()
+    command = fields.pop("command")
+    run_id = await rig.submit(*command, **fields)
+    exited = await rig.exited(run_id)
+    assert exited.outcome == NOT_STARTED
+    assert reason in exited.reason
+    lines = await rig.lines(run_id)
+    assert [(line.source, line.text) for line in lines] == [(WORKER, exited.reason)]
+
+
+async def test_a_run_cancelled_before_it_is_taken_never_starts(rig: Rig) -> None:
+    run_id = await rig.python("open('ran', 'w')")
+    await rig.cancel(run_id)
+    rig.worker()
+
+    async def none_left() -> bool:
+        return await rig.waiting_offers() == 0
+
+    await eventually(none_left)
+    assert await rig.attempts(run_id) == []
+
+
+async def test_a_cancelled_run_is_stopped_with_all_its_children(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python(FAMILY)
+    pids = await family(rig, run_id)
+    await rig.cancel(run_id)
+    await all_gone(pids, 5)
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.reason) == (STOPPED, "cancelled: enough")
+
+
+async def test_a_deaf_trainer_is_killed_after_the_grace_of_its_spec(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('deaf', flush=True); time.sleep(600)",
+        limits=Limits(grace_seconds=0.5),
+    )
+
+    async def deaf() -> bool:
+        return await rig.texts(run_id) == ["deaf"]
+
+    await eventually(deaf)
+    began = time.monotonic()
+    await rig.cancel(run_id)
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.signal) == (STOPPED, signal.SIGKILL)
+    assert 0.5 <= time.monotonic() - began < 4
+
+
+async def test_a_run_over_its_time_limit_is_stopped(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.submit("sleep", "600", limits=Limits(wall_seconds=0.5))
+    exited = await rig.exited(run_id)
+    assert exited.outcome == LIMIT
+    assert exited.reason.startswith("wall-clock limit of 0.5 s reached. Raise limits.wall_seconds")
+
+
+async def test_an_offer_given_to_two_workers_runs_once(rig: Rig) -> None:
+    rig.worker("w1")
+    rig.worker("w2")
+    await rig.online("w1")
+    await rig.online("w2")
+    marks = rig.folder / "marks"
+    os.mkdir(marks)
+    script = f"open({str(marks / 'mark')!r}, 'a').write('x')"
+    runs = [await rig.python(script, offers=3) for _ in range(5)]
+    for run_id in runs:
+        await rig.exited(run_id)
+
+    async def none_left() -> bool:
+        return await rig.waiting_offers() == 0
+
+    await eventually(none_left)
+    assert kept(str(rig.folder / "marks")) == {"mark": "xxxxx"}
+    for run_id in runs:
+        kinds = [fact.WhichOneof("kind") for fact in await rig.attempts(run_id)]
+        assert kinds == ["attempt_started", "attempt_exited"]
+
+
+async def test_a_late_word_on_an_earlier_attempt_does_not_lose_the_next(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python("raise SystemExit(1)")
+    await rig.exited(run_id)
+    await rig.requeue(run_id, 2)
+    await rig.offer(run_id, 2)
+    assert (await rig.exited(run_id, attempt=2)).exit_code == 1
+
+
+async def test_a_killed_worker_leaves_no_trainer_and_its_restart_says_lost(rig: Rig) -> None:
+    worker = rig.worker(slots=1)
+    run_id = await rig.python(FAMILY)
+    pids = await family(rig, run_id)
+    worker.kill()
+    await all_gone(pids, 3)
+    again = await rig.python("print('next')")
+    rig.worker(slots=1)
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.worker_id) == (LOST, "w1")
+    assert exited.reason == "the worker was restarted; its trainer ended with it"
+    assert (await rig.exited(again)).exit_code == 0
+    lost, begun = (await rig.attempts(run_id))[-1], (await rig.started(again))
+    assert lost.at <= begun.at
+
+
+async def test_a_killed_server_costs_no_line_and_no_end(rig: Rig, nats_server: NatsServer) -> None:
+    rig.worker()
+    script = "import time\nfor i in range(400):\n    print('line', i, flush=True)\n    time.sleep(0.01)"
+    run_id = await rig.python(script)
+
+    async def some() -> bool:
+        return len(await rig.lines(run_id)) > 30
+
+    for _ in range(2):
+        await eventually(some)
+        nats_server.kill()
+        await asyncio.sleep(0.7)
+        nats_server.start()
+        await asyncio.sleep(0.5)
+    exited = await rig.exited(run_id, seconds=60)
+    assert (exited.outcome, exited.exit_code, exited.counts.log_lines) == (EXITED, 0, 400)
+    assert await rig.texts(run_id) == [f"line {i}" for i in range(400)]
+    numbers = [batch.number for batch in await rig.batches(run_id)]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_a_run_that_ends_while_the_server_is_away_is_told_later(
+    rig: Rig, nats_server: NatsServer
+) -> None:
+    rig.worker()
+    run_id = await rig.python(
+        "import time; print('here', flush=True); time.sleep(1); print('gone', flush=True)"
+    )
+
+    async def here() -> bool:
+        return await rig.texts(run_id) == ["here"]
+
+    await eventually(here)
+    nats_server.kill()
+    await asyncio.sleep(2.5)
+    nats_server.start()
+    exited = await rig.exited(run_id, seconds=60)
+    assert exited.exit_code == 0
+    assert await rig.texts(run_id) == ["here", "gone"]
+
+
+async def test_a_terminated_worker_hands_its_runs_back(rig: Rig) -> None:
+    worker = rig.worker()
+    runs = [await rig.python(FAMILY), await rig.python(FAMILY)]
+    pids = [pid for run_id in runs for pid in await family(rig, run_id)]
+    began = time.monotonic()
+    worker.term()
+    await asyncio.sleep(0.1)
+    worker.term()
+    assert await asyncio.to_thread(worker.process.wait, 15) == 0
+    assert time.monotonic() - began < 8
+    assert not any(is_alive(pid) for pid in pids)
+    for run_id in runs:
+        assert (await rig.exited(run_id)).outcome == HANDED_BACK
+    await forgotten(rig)
+    assert (await rig.told(worker_subject("w1")))[-1].HasField("worker_offline")
+
+
+async def test_a_terminated_worker_leaves_even_when_the_server_is_away(
+    rig: Rig, nats_server: NatsServer
+) -> None:
+    worker = rig.worker(RUNSPINE_DRAIN_SECONDS="2")
+    run_id = await rig.python(FAMILY)
+    pids = await family(rig, run_id)
+    nats_server.kill()
+    worker.term()
+    assert await asyncio.to_thread(worker.process.wait, 20) == 0
+    assert not any(is_alive(pid) for pid in pids)
+    nats_server.start()
+    rig.worker()
+    assert (await rig.exited(run_id)).outcome == LOST
+
+
+async def test_an_attempt_that_was_overtaken_is_stopped_and_says_nothing_more(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python(FAMILY)
+    pids = await family(rig, run_id)
+    await rig.requeue(run_id, 2)
+    await all_gone(pids, 5)
+    await forgotten(rig)
+    assert [fact.WhichOneof("kind") for fact in await rig.attempts(run_id)] == ["attempt_started"]
+
+
+async def test_a_line_of_five_megabytes_arrives_whole(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python("print('é' * 2_500_000); print('after')")
+    exited = await rig.exited(run_id)
+    lines = await rig.lines(run_id)
+    assert "".join(line.text for line in lines[:-1]) == "é" * 2_500_000
+    assert lines[-1].text == "after"
+    assert exited.counts.log_lines == len(lines)
+    assert all(batch.ByteSize() < 512 << 10 for batch in await rig.batches(run_id))
+
+
+async def test_bytes_that_are_not_text_do_not_stop_the_reader(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python(r"import sys; sys.stdout.buffer.write(b'a\xff\xfeb\n\x80\nend')")
+    await rig.exited(run_id)
+    assert await rig.texts(run_id) == ["a��b", "�", "end"]
+
+
+async def test_a_secret_reaches_the_trainer_and_nothing_else(rig: Rig) -> None:
+    secret = "tok-5f2a9c1e77d0"
+    worker = rig.worker(API_TOKEN=secret)
+    script = (
+        "import os, sys; v = os.environ['API_TOKEN']; assert len(v) == 16; print('using', v);"
+        "sys.exit('refused ' + v + ' ' + sys.argv[1])"
+    )
+    run_id = await rig.submit("python", "-c", script, secret, secrets=["API_TOKEN"])
+    exited = await rig.exited(run_id)
+    assert exited.reason == "exit code 1: refused [secret API_TOKEN] [secret API_TOKEN]"
+    assert "using [secret API_TOKEN]" in await rig.texts(run_id)
+    told = str(await rig.attempts(run_id)) + str(await rig.batches(run_id)) + worker.log()
+    assert secret not in told
+    files = kept((await rig.started(run_id)).attempt_started.directory)
+    assert all(secret not in text for text in files.values())
+
+
+async def test_the_trainer_sees_the_spec_and_little_else(rig: Rig) -> None:
+    rig.worker(HIDDEN="no", RUNSPINE_NATS_PASSWORD="no")
+    run_id = await rig.python(
+        "import os, json; print(json.dumps(dict(os.environ), indent=0))",
+        seed=7,
+        env="CartPole-v1",
+        algo="ppo",
+        total_steps=100,
+        variables={"LR": "0.1"},
+        params={"depth": Value(integer=3)},
+    )
+    await rig.exited(run_id)
+    seen = json.loads("".join(await rig.texts(run_id)))
+    assert {k: v for k, v in seen.items() if k.startswith("RUNSPINE_")} == {
+        "RUNSPINE_RUN_ID": run_id,
+        "RUNSPINE_ATTEMPT": "1",
+        "RUNSPINE_RUN_DIR": (await rig.started(run_id)).attempt_started.directory,
+        "RUNSPINE_SEED": "7",
+        "RUNSPINE_ENV_ID": "CartPole-v1",
+        "RUNSPINE_ENV_KWARGS": "{}",
+        "RUNSPINE_ALGO": "ppo",
+        "RUNSPINE_TOTAL_STEPS": "100",
+        "RUNSPINE_PARAMS": '{"depth": 3}',
+        "RUNSPINE_TELEMETRY_FD": seen["RUNSPINE_TELEMETRY_FD"],
+    }
+    assert (seen["LR"], seen["PYTHONUNBUFFERED"]) == ("0.1", "1")
+    assert "HIDDEN" not in seen
+
+
+async def test_several_pools_are_served_and_a_missing_consumer_is_waited_for(rig: Rig) -> None:
+    worker = rig.worker(RUNSPINE_WORKER_POOLS="gpu,default")
+    await rig.online()
+    first = await rig.python("print('cpu')")
+    assert (await rig.exited(first)).exit_code == 0
+    await rig.consumer("gpu")
+    second = await rig.python("print('gpu')", pool="gpu")
+    assert (await rig.exited(second)).exit_code == 0
+    assert '"level": "error"' not in worker.log()
+
+
+async def test_progress_is_a_fact_now_and_then(rig: Rig) -> None:
+    rig.worker(RUNSPINE_PROGRESS_SECONDS="0.3")
+    run_id = await rig.python(
+        "import json, time\nfor i in range(20):\n"
+        "    said = {'episode_id': 'a', 'action': 0, 'reward': 1, 'terminated': False, 'truncated': False}\n"
+        "    print(json.dumps({'type': 'step', 'step': i, **said}), flush=True); time.sleep(0.1)"
+    )
+    exited = await rig.exited(run_id)
+    assert exited.counts.steps == 20
+    assert await rig.texts(run_id) == []
+    told = [f.attempt_progressed for f in await rig.attempts(run_id) if f.HasField("attempt_progressed")]
+    assert 2 <= len(told) <= 7
+    steps = [said.progress.counts.steps for said in told]
+    assert steps == sorted(set(steps))
+
+
+async def test_a_second_process_with_the_same_directory_is_refused(rig: Rig) -> None:
+    first = rig.worker()
+    await rig.online()
+    second = rig.worker()
+    assert await asyncio.to_thread(second.process.wait, 10) == 2
+    assert f"process {first.process.pid}" in second.log()
+
+
+async def test_a_killed_keeper_costs_the_attempt_not_the_worker(rig: Rig) -> None:
+    worker = rig.worker()
+    run_id = await rig.python(FAMILY)
+    pids = await family(rig, run_id)
+    os.kill(parent_of(pids[0]), signal.SIGKILL)
+    await all_gone(pids, 5)
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.reason) == (
+        LOST,
+        "the trainer's keeper was killed, and the trainer with it",
+    )
+    assert worker.process.poll() is None

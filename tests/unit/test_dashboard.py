@@ -1,0 +1,258 @@
+"""What the web page makes of runs, specs and records, without a page."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from runspine.cli import cli
+from runspine.cli.edge import UNREACHABLE, run
+from runspine.embedded.credentials import load_credentials
+from runspine.embedded.home import Home
+from runspine.embedded.plan import Wish, plan
+from runspine.embedded.ports import PortBook
+from runspine.errors import Invalid
+from runspine.runfile import parse
+from runspine.strict_yaml import write_yaml
+from runspine.wire.v1 import artifacts_pb2 as artifacts
+from runspine.wire.v1.facts_pb2 import Progress
+from runspine.wire.v1.run_pb2 import COMPLETED, FAILED, RUNNING, Run, Worker
+from runspine.wire.v1.runner_pb2 import INTEGER, AlgoInfo, Param, RunnerInfo
+from runspine.wire.v1.spec_pb2 import EVALUATE, RunSpec, Value
+from runspine.wire.v1.telemetry_pb2 import Series
+from runspine.wire.v1.trainer_pb2 import RunSummary, WatchResponse
+from services.dashboard.core.command import submit_command
+from services.dashboard.core.comparing import as_curves, as_rows, compared
+from services.dashboard.core.draft import as_plain, from_plain, params_of
+from services.dashboard.core.evaluation import evaluation_of
+from services.dashboard.core.group import piles
+from services.dashboard.core.hyperparameters import side_by_side
+from services.dashboard.core.preflight import BAD, GOOD, KNOW, may_launch, preflight
+from services.dashboard.core.runbook import SPARK, RunBook
+from services.dashboard.core.runrow import run_row
+from services.dashboard.edges.login import Doors
+from services.dashboard.edges.site import _inside, refuse_open_site
+from services.dashboard.settings import DashboardSettings
+
+
+def a_run(run_id: str = "r1", position: int = 1, **fields: object) -> Run:
+    return Run(id=run_id, name=f"run {run_id}", position=position, **fields)  # type: ignore[arg-type]
+
+
+def keys_of(value: object) -> set[str]:
+    """Every key at any depth."""
+    if isinstance(value, dict):
+        return {str(key) for key in value} | {key for inner in value.values() for key in keys_of(inner)}
+    if isinstance(value, list):
+        return {key for inner in value for key in keys_of(inner)}
+    return set()
+
+
+def test_no_name_that_a_user_gave_is_a_key_of_a_row() -> None:
+    run = a_run(spec=RunSpec(env=":env", params={":x": Value(text="window.stolen = 1")}))
+    run.labels[":x"] = "window.stolen = 1"
+    row = run_row(run, Progress(), [])
+    assert not [key for key in keys_of(row) if key.startswith(":")]
+    assert row["labels"] == [[":x", "window.stolen = 1"]]
+
+
+def test_a_row_holds_nothing_that_json_cannot() -> None:
+    row = run_row(a_run(), Progress(mean_return=math.nan, steps_per_second=math.inf), [math.nan, 1.0])
+    assert json.loads(json.dumps(row, allow_nan=False))["returns"] == [None, 1.0]
+
+
+def test_the_book_tells_only_what_changed_and_the_newest_first() -> None:
+    book = RunBook()
+    for number in range(3):
+        book.take_summary(RunSummary(run=a_run(f"r{number}", number + 1)))
+    seen = book.version
+    assert book.changed_since(seen) == []
+    book.take_watch(WatchResponse(run_id="r1", progress=Progress(step=5)))
+    assert [entry.run.id for entry in book.changed_since(seen)] == ["r1"]
+    assert book.position == 3
+
+
+def test_an_older_listing_does_not_undo_what_the_watch_said() -> None:
+    book = RunBook()
+    newer = a_run("r1", 9, phase=COMPLETED)
+    book.take_watch(WatchResponse(run_id="r1", position=9, run=newer, facts=[{}]))
+    book.take_summary(RunSummary(run=a_run("r1", 4, phase=RUNNING)))
+    entry = book.get("r1")
+    assert entry is not None
+    assert entry.run.phase == COMPLETED
+
+
+def test_a_small_curve_is_bounded_and_skips_what_is_no_number() -> None:
+    book = RunBook()
+    book.take_summary(RunSummary(run=a_run()))
+    for number in range(SPARK * 3):
+        value = math.nan if number % 2 else float(number)
+        book.take_watch(WatchResponse(run_id="r1", progress=Progress(episodes=number + 1, mean_return=value)))
+    entry = book.get("r1")
+    assert entry is not None
+    assert len(entry.returns) == SPARK
+    assert all(math.isfinite(value) for value in entry.returns)
+
+
+def test_groups_count_their_runs_and_name_the_best() -> None:
+    book = RunBook()
+    for number, (env, phase) in enumerate([("A", RUNNING), ("A", FAILED), ("", COMPLETED)]):
+        summary = RunSummary(run=a_run(f"r{number}", number + 1, phase=phase, spec=RunSpec(env=env)))
+        summary.progress.mean_return = float(number)
+        book.take_summary(summary)
+    first, second = piles(book.entries(), "env")
+    assert (first.name, first.runs, first.active, first.failed, first.best) == ("A", 2, 1, 1, 1.0)
+    assert (second.name, second.runs) == ("–", 1)
+
+
+@pytest.fixture
+def info() -> RunnerInfo:
+    steps = Param(name="num_steps", type=INTEGER, default=Value(integer=128))
+    return RunnerInfo(name="builtin", algos=[AlgoInfo(name="ppo", params=[steps])], uses_gpu=True)
+
+
+def test_a_draft_says_only_what_differs_from_the_defaults_and_comes_back_whole(info: RunnerInfo) -> None:
+    plain = {
+        "runner": "builtin", "algo": "ppo", "env": "CartPole-v1", "seed": 3,
+        "params": {"num_steps": 64}, "labels": {"a": "b"}, "retry": {"max_attempts": 2},
+    }  # fmt: skip
+    draft = from_plain(plain)
+    params = params_of(info, "ppo")
+    assert as_plain(draft, params) == plain
+    draft.params["num_steps"] = 128
+    draft.common["seed"] = None
+    assert as_plain(draft, params) == {
+        name: value for name, value in plain.items() if name not in ("params", "seed")
+    }
+
+
+def test_the_command_shown_is_the_run_file_shown(info: RunnerInfo) -> None:
+    text = write_yaml({"runner": "script", "command": ["echo", "RUN"], "notes": "two\nlines\nRUN\n"})
+    shown = submit_command(text).split("\n")
+    assert shown[0].startswith("runspine submit - <<'RUN")
+    mark = shown[-1]
+    assert shown[0].endswith(f"'{mark}'")
+    inside = "\n".join([*shown[1:-1], ""])
+    assert (
+        parse(inside, source="it", folder=Path("/")).specs == parse(text, source="it", folder=Path("/")).specs
+    )
+
+
+def test_a_runner_that_is_not_ready_keeps_the_launch_button_shut(info: RunnerInfo) -> None:
+    worker = Worker(online=True, pools=["default"], slots=2, running=["x"])
+    checks = preflight(info, [worker], RunSpec(), [], ["take care"])
+    assert may_launch(checks)
+    assert "Pool default has 1 free slot." in [check.text for check in checks if check.level == GOOD]
+    assert checks[0].level == KNOW
+    info.not_ready = "torch is not installed: pip install torch"
+    checks = preflight(info, [worker], RunSpec(), [], [])
+    assert not may_launch(checks)
+    assert checks[0].level == BAD
+    assert "pip install torch" in checks[0].text
+
+
+def test_a_pool_without_workers_and_a_missing_gpu_are_told_before_the_run_waits(info: RunnerInfo) -> None:
+    checks = preflight(info, [], RunSpec(pool="gpu", gpus=2), [], [])
+    told = " ".join(check.text for check in checks if check.level == KNOW)
+    assert "No worker serves pool gpu" in told
+    assert "needs 2 GPUs" in told
+
+
+def test_an_evaluation_takes_the_env_and_its_arguments_from_the_run_that_trained(info: RunnerInfo) -> None:
+    card = artifacts.CheckpointCard(env="Lake-v1", algo="q", runner="mine", seed=7)
+    card.artifact.digest, card.artifact.run_id, card.artifact.name = "d" * 64, "r1", "checkpoints/q.pt"
+    trained = RunSpec(env="Lake-v1", env_kwargs={"slippery": Value(boolean=True)})
+    spec = evaluation_of(card, [info], now=1, trained=trained)
+    assert (spec.env, spec.mode, spec.runner, spec.seed) == ("Lake-v1", EVALUATE, "builtin", 7)
+    assert spec.env_kwargs["slippery"].boolean
+    wanted = spec.evaluation
+    assert (wanted.digest, wanted.run_id, wanted.name) == ("d" * 64, "r1", "q.pt")
+    other = evaluation_of(card, [info], now=1, env="Other-v1", trained=trained)
+    assert not other.env_kwargs
+    card.env = ""
+    with pytest.raises(Invalid, match="which env"):
+        evaluation_of(card, [info], now=1)
+
+
+def test_only_parameters_that_differ_stand_side_by_side() -> None:
+    one = RunSpec(env="A", algo="ppo", params={"lr": Value(number=0.1), "n": Value(integer=1)})
+    two = RunSpec(env="A", algo="ppo", params={"lr": Value(number=0.2), "n": Value(integer=1)})
+    assert side_by_side([one, two], only_different=True) == [("params.lr", ["0.1", "0.2"])]
+
+
+def test_seeds_are_one_curve_with_a_band_and_their_order_is_by_how_they_end() -> None:
+    runs = [
+        a_run(f"{algo}{seed}", spec=RunSpec(env="E", algo=algo, seed=seed))
+        for algo in ("bad", "good")
+        for seed in (1, 2, 3)
+    ]
+    series = {
+        run.id: Series(
+            x=[0, 50, 100], y=[0, run.spec.seed, (10 if run.spec.algo == "good" else 1) + run.spec.seed]
+        )
+        for run in runs
+    }
+    found = compared(runs, series, statistic="iqm", by=(), each=False)
+    curves = as_curves(found)
+    assert [curve["name"] for curve in curves] == ["bad (3 runs)", "good (3 runs)"]
+    assert all(
+        low <= y <= high for c in curves for low, y, high in zip(c["low"], c["y"], c["high"], strict=True)
+    )
+    assert [row["group"] for row in as_rows(found)] == ["good", "bad"]
+    assert len(as_curves(compared(runs, series, statistic="mean", by=(), each=True))) == 6
+    with pytest.raises(Invalid, match="none of these runs"):
+        compared(runs, {}, statistic="iqm", by=(), each=False)
+
+
+@pytest.mark.parametrize(
+    "place", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:1", ""]
+)
+def test_a_login_leads_nowhere_else(place: str) -> None:
+    assert _inside(place) == "/"
+
+
+def test_a_known_token_is_let_in_with_its_scope_and_no_other(tmp_path: Path) -> None:
+    import hashlib
+
+    path = tmp_path / "tokens.json"
+    digest = hashlib.sha256(b"secret").hexdigest()
+    path.write_text(json.dumps([{"name": "ann", "sha256": digest, "scope": "read"}]))
+    doors = Doors(path)
+    person = doors.person("secret")
+    assert person is not None
+    assert (person.name, person.may_run) == ("ann", False)
+    assert doors.person("Secret") is None
+    assert doors.person("") is None
+
+
+def test_a_page_that_others_could_reach_needs_tokens_and_encryption(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="RUNSPINE_TOKENS_FILE"):
+        refuse_open_site(DashboardSettings(http_address="0.0.0.0:8090", tokens_file=None))
+    with pytest.raises(SystemExit, match="RUNSPINE_HTTP_TLS_CERT"):
+        refuse_open_site(DashboardSettings(http_address="0.0.0.0:8090", tokens_file=tmp_path / "t"))
+    refuse_open_site(DashboardSettings(http_address="127.0.0.1:8090", tokens_file=None))
+
+
+def test_the_page_of_a_stack_may_only_look_and_knows_no_password(tmp_path: Path) -> None:
+    home = Home.at(tmp_path / "home")
+    home.prepare()
+    credentials = load_credentials(home)
+    ports = PortBook(home.ports_file, use_defaults=False)
+    try:
+        [part] = plan(home, Wish(only={"dashboard"}), credentials, ports)
+    finally:
+        ports.release_all()
+    given = set(part.variables.values())
+    assert not given & {*credentials.nats.values(), credentials.s3_secret_key, credentials.token}
+    assert part.variables["RUNSPINE_TOKEN"] == credentials.page_token
+    scopes = {entry["name"]: entry["scope"] for entry in json.loads(home.tokens_file.read_text())}
+    assert scopes == {"local": "admin", "dashboard": "read"}
+    assert not part.awaited
+
+
+def test_web_says_when_there_is_no_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(cli, ["web", "--home", str(tmp_path / "home")]) == UNREACHABLE
+    assert "runspine up" in capsys.readouterr().err

@@ -1,0 +1,203 @@
+"""What must hold of a run whatever is asked, in whatever order, however often."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runspine.run import ENDED, Refused, decide, evolve, fold
+from runspine.run.commands import (
+    Cancel,
+    ComeBack,
+    Command,
+    Exit,
+    GiveUp,
+    GoStale,
+    SetLabels,
+    SetPriority,
+    Start,
+    Submit,
+)
+from runspine.run.evolve import FOLDED
+from runspine.wire.v1.facts_pb2 import AttemptExited, Fact, Outcome
+from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED, PHASE_UNSPECIFIED, Phase, Run
+from runspine.wire.v1.spec_pb2 import Retry, RunSpec
+
+ENDINGS = {"run_completed", "run_failed", "run_cancelled"}
+numbers = st.integers(1, 5)
+times = st.integers(0, 10**6)
+exits = st.builds(
+    AttemptExited,
+    attempt=numbers,
+    worker_id=st.sampled_from(["w1", "w2"]),
+    outcome=st.sampled_from([o for o in Outcome.values() if o]),
+    exit_code=st.sampled_from([0, 1, 3]),
+    signal=st.sampled_from([0, 0, 9]),
+    reason=st.sampled_from(["", "boom"]),
+)
+specs = st.builds(
+    RunSpec,
+    runner=st.just("script"),
+    retry=st.builds(Retry, max_attempts=st.integers(0, 4), backoff_seconds=st.sampled_from([0.0, 1.5])),
+)
+commands = st.one_of(
+    st.builds(Submit, at=times, run_id=st.just("r"), name=st.just("n"), spec=specs),
+    st.builds(Cancel, at=times),
+    st.builds(Start, at=times, attempt=numbers, worker_id=st.sampled_from(["w1", "w2"])),
+    st.builds(Exit, at=times, exited=exits),
+    st.builds(GoStale, at=times, attempt=numbers, last_heard=times),
+    st.builds(ComeBack, at=times, attempt=numbers),
+    st.builds(GiveUp, at=times, attempt=numbers, reason=st.just("silent")),
+    st.builds(SetPriority, at=times, priority=st.integers(0, 100)),
+    st.builds(SetLabels, at=times, labels=st.dictionaries(st.sampled_from("ab"), st.sampled_from(["", "x"]))),
+)
+lives = st.tuples(specs, st.lists(commands, max_size=40)).map(
+    lambda life: [Submit(at=0, run_id="r", name="n", spec=life[0]), *life[1]]
+)
+
+
+def kind(fact: Fact) -> str:
+    return fact.WhichOneof("kind") or ""
+
+
+def live(life: list[Command]) -> tuple[Run, list[Fact]]:
+    """Ask everything in turn, as the orchestrator would."""
+    run, facts = Run(), []
+    for command in life:
+        try:
+            news = decide(run, command)
+        except Refused:
+            continue
+        facts += news
+        run = fold(news, run)
+    return run, facts
+
+
+@given(lives)
+@settings(max_examples=400)
+def test_a_run_ends_at_most_once(life: list[Command]) -> None:
+    run, facts = live(life)
+    endings = [kind(f) for f in facts if kind(f) in ENDINGS]
+    assert len(endings) <= 1
+    assert bool(endings) == (run.phase in ENDED)
+
+
+@given(lives)
+@settings(max_examples=400)
+def test_a_command_delivered_twice_changes_nothing(life: list[Command]) -> None:
+    doubled = [command for command in life for _ in (1, 2)]
+    assert live(doubled)[1] == live(life)[1]
+
+
+@given(lives)
+@settings(max_examples=300)
+def test_folding_step_by_step_or_at_once_gives_the_same(life: list[Command]) -> None:
+    run, facts = live(life)
+    stepwise = Run()
+    for fact in facts:
+        before = stepwise.SerializeToString(deterministic=True)
+        after = evolve(stepwise, fact)
+        assert stepwise.SerializeToString(deterministic=True) == before, "evolve must not change its argument"
+        stepwise = after
+    assert stepwise == run == fold(facts)
+
+
+@given(st.lists(st.tuples(commands, commands), max_size=30))
+@settings(max_examples=300)
+def test_fold_never_raises_on_what_decide_emitted_in_any_order(pairs: list[tuple[Command, Command]]) -> None:
+    facts: list[Fact] = []
+    for first, second in pairs:
+        for command in (first, second):
+            try:
+                facts += decide(fold(facts), command)
+            except Refused:
+                continue
+    fold(reversed(facts))
+    assert fold(facts).phase in Phase.values()
+
+
+@given(lives, exits, times)
+@settings(max_examples=400)
+def test_a_paused_workers_late_word_changes_nothing(
+    life: list[Command], late: AttemptExited, at: int
+) -> None:
+    run, _ = live(life)
+    if run.phase == PHASE_UNSPECIFIED:
+        return
+    late.attempt = max(1, run.attempt - 1)
+    if late.attempt == run.attempt and run.phase not in ENDED:
+        return
+    assert decide(run, Exit(at=at, exited=late)) == []
+    assert decide(run, Start(at=at, attempt=late.attempt, worker_id="w9")) in (
+        [],
+        decide(run, Start(at, run.attempt, "w9")),
+    )
+    for command in (GoStale(at, late.attempt, 0), ComeBack(at, late.attempt), GiveUp(at, late.attempt, "x")):
+        if late.attempt != run.attempt or run.phase in ENDED:
+            assert decide(run, command) == []
+
+
+@given(lives, commands)
+@settings(max_examples=400)
+def test_a_run_that_has_ended_stays_as_it_ended(life: list[Command], command: Command) -> None:
+    run, _ = live(life)
+    if run.phase not in ENDED or isinstance(command, SetLabels):
+        return
+    try:
+        facts = decide(run, command)
+    except Refused:
+        return
+    assert facts == []
+
+
+@given(lives)
+@settings(max_examples=300)
+def test_attempts_only_go_up_and_each_waits_before_it_starts(life: list[Command]) -> None:
+    _, facts = live(life)
+    queued = 0
+    for fact in facts:
+        if kind(fact) in ("run_queued", "run_requeued"):
+            attempt = getattr(fact, kind(fact)).attempt
+            assert attempt == queued + 1
+            queued = attempt
+        elif kind(fact) == "run_started":
+            assert fact.run_started.attempt == queued
+
+
+def test_every_fact_of_the_runs_stream_is_folded() -> None:
+    of_runs = {f.name for f in Fact.DESCRIPTOR.oneofs_by_name["kind"].fields if f.name.startswith("run_")}
+    assert of_runs == FOLDED
+
+
+def test_an_exit_code_of_zero_completes_and_any_other_fails() -> None:
+    submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))
+    for code, phase in ((0, COMPLETED), (3, FAILED)):
+        exited = AttemptExited(attempt=1, worker_id="w", outcome=Outcome.Value("EXITED"), exit_code=code)
+        run, _ = live([submit, Start(1, 1, "w"), Exit(2, exited)])
+        assert run.phase == phase
+
+
+def test_a_failing_trainer_is_retried_as_often_as_the_spec_grants() -> None:
+    spec = RunSpec(runner="script", retry=Retry(max_attempts=3, backoff_seconds=2))
+    life: list[Command] = [Submit(at=0, run_id="r", name="n", spec=spec)]
+    for attempt in (1, 2, 3):
+        exited = AttemptExited(attempt=attempt, outcome=Outcome.Value("EXITED"), exit_code=1, reason="boom")
+        life += [Start(10 * attempt, attempt, "w"), Exit(10 * attempt + 1, exited)]
+    run, facts = live(life)
+    waits = [f.run_requeued.not_before - f.at for f in facts if kind(f) == "run_requeued"]
+    assert run.phase == FAILED
+    assert run.failures == 3
+    assert waits == [2_000_000, 4_000_000]
+
+
+def test_a_lost_worker_does_not_use_up_the_trainers_attempts() -> None:
+    lost = AttemptExited(attempt=1, outcome=Outcome.Value("LOST"), reason="restarted")
+    submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))
+    run, _ = live([submit, Start(1, 1, "w"), Exit(2, lost)])
+    assert (Phase.Name(run.phase), run.attempt, run.losses, run.failures) == ("QUEUED", 2, 1, 0)
+
+
+def test_cancel_of_a_stale_run_holds_even_if_its_worker_never_comes_back() -> None:
+    submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))
+    run, _ = live([submit, Start(1, 1, "w"), GoStale(2, 1, 1), Cancel(3), GiveUp(4, 1, "silent")])
+    assert run.phase == CANCELLED
