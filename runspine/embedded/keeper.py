@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runspine.embedded.logs import open_log
 from runspine.embedded.part import Part, get_health
-from runspine.embedded.processes import identity_of, tethered
+from runspine.embedded.processes import identity_of, listens, tethered
 from runspine.embedded.record import PartRecord
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
@@ -88,7 +88,7 @@ class Keeper:
         self._now("starting")
         self._tell(Event(self.part.name, "starting"))
         ended = asyncio.create_task(process.wait())
-        watch = asyncio.create_task(self._watch())
+        watch = asyncio.create_task(self._watch(process.pid))
         try:
             await asyncio.wait({ended, watch}, return_when=asyncio.FIRST_COMPLETED)
             if process.returncode is not None:
@@ -117,10 +117,10 @@ class Keeper:
         finally:
             os.close(log)
 
-    async def _watch(self) -> str:
+    async def _watch(self, pid: int) -> str:
         """Returns when the part is beyond help, with the reason."""
         deadline = time.monotonic() + self.part.ready_within
-        while trouble := await self.part.ready():
+        while trouble := await self._missing(pid):
             if time.monotonic() > deadline:
                 return f"not ready within {self.part.ready_within:.0f} s: {trouble}"
             await asyncio.sleep(READY_POLL)
@@ -130,6 +130,15 @@ class Keeper:
         if not self.part.restart_when_unhealthy:
             await asyncio.Event().wait()
         return await self._until_unhealthy()
+
+    async def _missing(self, pid: int) -> str:
+        """What keeps it from being ready: its own word, or that another answers in its place."""
+        trouble = await self.part.ready()
+        if trouble or not self.part.health:
+            return trouble
+        host, _, port = self.part.health.removeprefix("http://").partition("/")[0].rpartition(":")
+        answers = await asyncio.to_thread(listens, pid, int(port))
+        return "" if answers else f"another program answers at {host}:{port}"
 
     async def _until_unhealthy(self) -> str:
         failures = 0

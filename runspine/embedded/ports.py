@@ -59,13 +59,14 @@ class NoFreePort(RunspineError):
 
 @dataclass(slots=True)
 class PortBook:
-    """Chooses ports, holds them until their part starts, and writes down what it chose."""
+    """Chooses ports, listens on each until its part starts, keeps other stacks away, and remembers."""
 
     path: Path
     use_defaults: bool = True
     chosen: dict[str, int] = field(default_factory=dict)
     _remembered: dict[str, int] = field(default_factory=dict)
     _held: dict[int, socket.socket] = field(default_factory=dict)
+    _claims: list[socket.socket] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._remembered = _ports_in(read_json(self.path))
@@ -93,6 +94,12 @@ class PortBook:
     def release_all(self) -> None:
         self.release(self.chosen)
 
+    def close(self) -> None:
+        """Let go of everything; other stacks may have these ports from now on."""
+        self.release_all()
+        while self._claims:
+            self._claims.pop().close()
+
     def _candidates(self, name: str) -> Iterable[int]:
         if name in self._remembered:
             yield self._remembered[name]
@@ -103,17 +110,31 @@ class PortBook:
         raise NoFreePort(f"no free port for {name} between {free.start} and {free.stop}")
 
     def _hold(self, ports: list[int]) -> bool:
-        """Listen on all of them, or on none."""
-        taken: dict[int, socket.socket] = {}
-        for port in ports:
+        """Claim and listen on all of them, or on none."""
+        with contextlib.ExitStack() as undo:
             try:
-                taken[port] = listen_on(port)
+                claims = [undo.enter_context(claim(port)) for port in ports]
+                taken = {port: undo.enter_context(listen_on(port)) for port in ports}
             except OSError:
-                for held in taken.values():
-                    held.close()
                 return False
+            undo.pop_all()
+        self._claims += claims
         self._held |= taken
         return True
+
+
+def claim(port: int) -> socket.socket:
+    """Tell other stacks that this port is ours, also while nobody listens on it yet or again.
+
+    A name in the abstract namespace: as wide as the ports themselves, and gone with the process.
+    """
+    claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        claimed.bind(f"\0runspine-port-{port}")
+    except OSError:
+        claimed.close()
+        raise
+    return claimed
 
 
 def listen_on(port: int) -> socket.socket:

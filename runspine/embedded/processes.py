@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 TETHER = Path(__file__).with_name("tether.py")
 
 
@@ -48,3 +50,12 @@ def wait_until_gone(pid: int, identity: str, timeout: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether it is this process that answers there, and not another that was quicker."""
+    try:
+        found = psutil.Process(pid).net_connections("tcp")
+    except psutil.NoSuchProcess:
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in found)

@@ -120,7 +120,7 @@ async def supervised(home: Home, wish: Wish, tell: Callable[[Event], None]) -> A
             finally:
                 await supervisor.stop()
         finally:
-            ports.release_all()
+            ports.close()
             journal.close()
     finally:
         os.close(lock)

@@ -244,7 +244,7 @@ def test_the_page_of_a_stack_may_only_look_and_knows_no_password(tmp_path: Path)
     try:
         [part] = plan(home, Wish(only={"dashboard"}), credentials, ports)
     finally:
-        ports.release_all()
+        ports.close()
     given = set(part.variables.values())
     assert not given & {*credentials.nats.values(), credentials.s3_secret_key, credentials.token}
     assert part.variables["RUNSPINE_TOKEN"] == credentials.page_token

@@ -39,7 +39,7 @@ class Drawing:
 def drawing(tmp_path: Path) -> Iterator[Drawing]:
     drawn = Drawing(tmp_path / "home")
     yield drawn
-    drawn.ports.release_all()
+    drawn.ports.close()
 
 
 def test_the_stores_come_before_those_who_need_them(drawing: Drawing) -> None:

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 def book(path: Path) -> Iterator[PortBook]:
     book = PortBook(path, use_defaults=False)
     yield book
-    book.release_all()
+    book.close()
 
 
 def test_a_chosen_port_is_held_until_its_part_starts(book: PortBook) -> None:
@@ -36,6 +36,19 @@ def test_a_chosen_port_is_held_until_its_part_starts(book: PortBook) -> None:
     assert book.choose("nats") == port
     book.release(["nats"])
     assert is_free(port)
+
+
+def test_a_port_is_kept_from_other_stacks_while_its_part_starts(path: Path, book: PortBook) -> None:
+    port = book.choose("nats")
+    book.save()
+    book.release(["nats"])
+    other = PortBook(path, use_defaults=False)
+    assert other.choose("nats") != port
+    other.close()
+    book.close()
+    third = PortBook(path, use_defaults=False)
+    assert third.choose("nats") == port
+    third.close()
 
 
 def test_a_port_of_weed_is_chosen_together_with_its_grpc_port(book: PortBook) -> None:
@@ -49,20 +62,20 @@ def test_a_port_of_weed_is_chosen_together_with_its_grpc_port(book: PortBook) ->
 def test_a_port_of_weed_whose_grpc_port_is_taken_is_passed_over(path: Path, book: PortBook) -> None:
     first = book.choose("s3")
     book.save()
-    book.release_all()
+    book.close()
     with listen_on(first + GRPC_OFFSET):
         again = PortBook(path, use_defaults=False)
         assert again.choose("s3") != first
-        again.release_all()
+        again.close()
 
 
 def test_a_remembered_port_is_used_again_even_when_the_usual_one_is_free(path: Path, book: PortBook) -> None:
     chosen = book.choose("nats")
     book.save()
-    book.release_all()
+    book.close()
     again = PortBook(path, use_defaults=True)
     assert again.choose("nats") == chosen
-    again.release_all()
+    again.close()
 
 
 def test_a_remembered_port_that_is_taken_now_is_replaced(path: Path, book: PortBook) -> None:
@@ -71,7 +84,7 @@ def test_a_remembered_port_that_is_taken_now_is_replaced(path: Path, book: PortB
     again = PortBook(path, use_defaults=False)
     other = again.choose("nats")
     again.save()
-    again.release_all()
+    again.close()
     assert other != chosen
     assert json.loads(path.read_text()) == {"nats": other}
 
@@ -81,7 +94,7 @@ def test_ports_of_parts_that_do_not_run_this_time_are_not_forgotten(path: Path, 
     again = PortBook(path, use_defaults=False)
     nats = again.choose("nats")
     again.save()
-    again.release_all()
+    again.close()
     assert json.loads(path.read_text()) == {"telemetry": 12345, "nats": nats}
 
 
