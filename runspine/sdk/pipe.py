@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 # Lines wait until so many bytes or seconds have come together: a write costs more than a line.
-FULL_BYTES = 64 << 10
-LONGEST_WAIT = 0.05
+FULL_BYTES = 32 << 10
+LONGEST_WAIT = 0.1
 PIPE_BYTES = 1 << 20
 LOCK_NAME = ".telemetry.lock"
 # Which pipe the descriptor was when the first process of the run looked. A child that did not
