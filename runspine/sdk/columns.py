@@ -107,7 +107,7 @@ class Numbers(Column):
             except OverflowError:
                 return rows
         if len(kinds) == 1 and (dtype := DTYPES.get(next(iter(kinds)))):
-            # Numpy's scalars give their bytes by themselves; an array made of them first takes ten times as long.
+            # Numpy's scalars give their bytes by themselves; making an array of them takes longer.
             return Packed(dtype, (), b"".join(rows))
         column = little(np.array(rows))
         if column.dtype.kind not in NUMERIC:
