@@ -25,17 +25,17 @@ def style_of(fact: Fact) -> str:
 
 
 def progress_words(progress: Progress) -> list[str]:
-    """step 1,200/50,000 (2 %), 12 episodes, return 21.5, 3,120 steps/s"""
+    """step 1,200/50,000 (2 %), mean return 21.5, 12 episodes, 3,120 steps/s"""
     words = []
     if progress.total_steps and (progress.step or not progress.episodes):
         share = 100 * progress.step / progress.total_steps
         words.append(f"step {progress.step:,}/{progress.total_steps:,} ({share:.0f} %)")
     elif progress.step:
         words.append(f"step {progress.step:,}")
-    if progress.episodes:
-        words.append(f"{progress.episodes:,} episode{'s' if progress.episodes > 1 else ''}")
     if progress.HasField("mean_return"):
         words.append(f"mean return {number(progress.mean_return)}")
+    if progress.episodes:
+        words.append(f"{progress.episodes:,} episode{'s' if progress.episodes > 1 else ''}")
     if progress.HasField("evaluation"):
         told = progress.evaluation
         words.append(
@@ -47,6 +47,15 @@ def progress_words(progress: Progress) -> list[str]:
     if progress.held_back:
         words.append(f"held back: {escaped(progress.held_back)} ({span(progress.held_back_seconds)} so far)")
     return words
+
+
+def fitting(words: list[str], room: int) -> str:
+    """As many of them as there is room for, the first ones above all; never a word cut in half."""
+    kept: list[str] = []
+    for word in words:
+        if not kept or len(", ".join([*kept, word])) <= room:
+            kept.append(word)
+    return ", ".join(kept)
 
 
 def counts_words(counts: Counts) -> str:

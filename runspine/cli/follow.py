@@ -9,7 +9,7 @@ from typing import Any
 
 from runspine.cli.curve import Curve, draw_curve
 from runspine.cli.edge import FAILED, INTERRUPTED, OK
-from runspine.cli.facts import describe, elapsed, progress_words, style_of
+from runspine.cli.facts import describe, elapsed, fitting, progress_words, style_of
 from runspine.cli.screen import console, has_ended, is_live, note, phase_word, say, say_json
 from runspine.cli.text import clock, escaped, middle_cut
 from runspine.client import Client
@@ -20,6 +20,8 @@ from runspine.wire.v1.trainer_pb2 import WatchResponse
 
 # Seconds between progress lines where no bar can be drawn.
 QUIET = 5.0
+# The bar where there is room, on a narrow terminal a short one; state and time beside the words.
+BAR, SHORT_BAR, WIDE, BESIDE = 30, 10, 120, 22
 _ENDS = ("run_completed", "run_failed", "run_cancelled")
 
 
@@ -192,12 +194,14 @@ def _draw(client: Client, run: Run, curve: Curve) -> None:
     from rich import progress as rich_progress
     from rich.text import Text
 
+    screen = console(stderr=True)
+    length = BAR if screen.width >= WIDE else SHORT_BAR
     bar = rich_progress.Progress(
         rich_progress.TextColumn("{task.fields[state]}", markup=False),
-        rich_progress.BarColumn(bar_width=30),
+        rich_progress.BarColumn(bar_width=length),
         rich_progress.TextColumn("{task.fields[words]}", markup=False),
         rich_progress.TextColumn("{task.fields[took]}", style="dim", markup=False),
-        console=console(stderr=True),
+        console=screen,
         refresh_per_second=8,
         transient=True,
     )
@@ -210,7 +214,7 @@ def _draw(client: Client, run: Run, curve: Curve) -> None:
                 Text(f"{clock(fact.at)}  {describe(fact)}", style=style_of(fact)), soft_wrap=True
             )
         if message.HasField("progress"):
-            _move(bar, task, message.progress, run)
+            _move(bar, task, message.progress, run, screen.width - length - BESIDE)
         bar.update(task, state=phase_word(run.phase))
 
     def wait(waited: float) -> None:
@@ -221,7 +225,7 @@ def _draw(client: Client, run: Run, curve: Curve) -> None:
         _until_end(client, run, show, wait)
 
 
-def _move(bar: Any, task: Any, progress: Progress, run: Run) -> None:
+def _move(bar: Any, task: Any, progress: Progress, run: Run, room: int) -> None:
     if has_ended(run) and not progress.step:
         return  # of an ended run only the counts may be known; the bar stays where it was
     total = progress.total_steps or run.spec.total_steps or None
@@ -229,6 +233,6 @@ def _move(bar: Any, task: Any, progress: Progress, run: Run) -> None:
         task,
         completed=progress.step,
         total=total,
-        words=", ".join(progress_words(progress)),
+        words=fitting(progress_words(progress), room),
         took=elapsed(run.started_at, run.ended_at, time.time()),
     )

@@ -7,7 +7,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runspine.cli.facts import WORDS, describe
+from runspine.cli.facts import WORDS, describe, fitting
 from runspine.cli.follow import warnings
 from runspine.cli.screen import Cell, table
 from runspine.cli.text import age, escaped, middle_cut, moment, number, short_ids, span, without_colour
@@ -132,3 +132,10 @@ def test_json_stays_json_for_numbers_it_cannot_hold() -> None:
 def test_plain_tables_align_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:
     table(("NAME", "N"), [["環境", Cell("1", "red")], ["a\x1bb", "10"]], right=("N",))
     assert capsys.readouterr().out.splitlines() == ["NAME     N", "環境     1", r"a\x1bb  10"]
+
+
+def test_a_narrow_terminal_gets_fewer_words_and_none_cut_in_half() -> None:
+    words = ["step 99,840/100,000 (100 %)", "mean return 316.6", "619 episodes", "1,777 steps/s"]
+    assert fitting(words, 200) == ", ".join(words)
+    assert fitting(words, 48) == "step 99,840/100,000 (100 %), mean return 316.6"
+    assert fitting(words, 5) == words[0]
