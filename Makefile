@@ -22,6 +22,10 @@ test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
 	$(BIN)/python -m pytest -m "not chaos and not long" -q -n $(JOBS) --dist loadfile
 	$(BIN)/python -m pytest -m "chaos and not long" -q
 
+# How long the faults of `make chaos` go on, and which ones they are; another seed each time when none is given.
+SECONDS ?= 300
+SEED ?=
+
 test-long: $(VENV)/.dev ## run the proofs that take longest, one by one
 	$(BIN)/python -m pytest -m long -q --timeout=900
 
@@ -39,8 +43,8 @@ types: $(VENV)/.dev ## mypy, strict
 proto: $(VENV)/.dev ## generate runspine/wire from proto/, and what is drawn from the code
 	$(BIN)/python -m tests.drift --write
 
-chaos: $(VENV)/.dev ## only the tests that kill things
-	$(BIN)/python -m pytest -m chaos -q
+chaos: $(VENV)/.dev ## kill and freeze everything at random: make chaos SECONDS=1800 SEED=7
+	RUNSPINE_CHAOS_SECONDS=$(SECONDS) RUNSPINE_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -m chaos -q -s tests/chaos/mixed
 
 bench: $(VENV)/.dev ## measure the control plane, the cost of capture and telemetry, beside peers
 	$(BIN)/runspine bench control

@@ -28,6 +28,8 @@ class ProtocolReader:
 
     def __init__(self, redact: Redactor | None = None) -> None:
         self._redact = redact
+        # Why the newest malformed object is none.
+        self.why = ""
 
     def read(self, line: bytes, at: int, *, speaks: bool = True) -> Event:
         """One line, read at this time; `speaks` when its stream may carry the protocol."""
@@ -35,13 +37,15 @@ class ProtocolReader:
             return Line(self.text(line))
         try:
             said = _load(line)
-            handler = HANDLERS[said["type"]]
+            if (kind := said["type"]) not in HANDLERS:
+                raise Wrong('its "type" is not one of the protocol')
             # Whoever uploads needs the path as it is, and redacts what is said of it.
-            if self._redact and said["type"] != "artifact" and self._redact.found_in(line):
+            if self._redact and kind != "artifact" and self._redact.found_in(line):
                 said = _without_secrets(said, self._redact)
-            event = handler(said, at, line)
+            event = HANDLERS[kind](said, at, line)
         # RecursionError: brackets nested deeper than Python can follow.
-        except (ValueError, KeyError, RecursionError):
+        except (ValueError, KeyError, RecursionError) as error:
+            self.why = _reason(error)
             return Line(self.text(line), malformed=True)
         return event
 
@@ -49,6 +53,18 @@ class ProtocolReader:
         """The line for people: no secrets, and a mark for each byte that is not text."""
         text = line.decode("utf-8", "replace")
         return self._redact(text) if self._redact else text
+
+
+def _reason(error: Exception) -> str:
+    """In words that hold nothing of what the trainer wrote: that may be a secret."""
+    match error:
+        case KeyError():
+            return f'"{error.args[0]}" is missing'
+        case Wrong():
+            return str(error)
+        case RecursionError():
+            return "it is nested too deeply"
+    return "it is not JSON"
 
 
 def _load(line: bytes) -> Any:

@@ -30,6 +30,9 @@ from services.worker.spool import Record
 
 CUT_OBSERVATIONS = "observations of more than 200 KB do not fit into a batch: hashes are kept instead"
 
+LOOKS_LIKE = "the next line looks like telemetry but cannot be read"
+WHAT_THEN = "it and others like it are kept as log lines and counted; docs/protocol.md has every field"
+
 
 class Recording:
     def __init__(self, run_id: str, attempt: int, spec: RunSpec, redact: Redactor | None = None) -> None:
@@ -75,11 +78,19 @@ class Recording:
         else:
             text, malformed = self._reader.text(line), False
         if malformed:
-            self._counts.malformed += 1
+            self._note_malformed(at)
         elif "episodic_return=" in text and (step := self._episodes.printed(text, at)):
             self._reach(step, at)
         self._log(text, source, at)
         return text
+
+    def _note_malformed(self, at: int) -> None:
+        """Counted; of the first one people are told what is wrong, in the line before it."""
+        if not self._counts.malformed:
+            self.remark(
+                f"the next line looks like telemetry but cannot be read ({self._reader.why}): {WHAT_THEN}", at
+            )
+        self._counts.malformed += 1
 
     def remark(self, text: str, at: int) -> None:
         """A line of the worker's own."""

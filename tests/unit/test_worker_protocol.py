@@ -297,3 +297,21 @@ def test_nothing_a_trainer_prints_stops_the_reader(line: bytes) -> None:
     for redact in (None, Redactor({"TOKEN": "AAAA"})):
         ProtocolReader(redact).read(line, NOW)
         ProtocolReader(redact).read(line, NOW, speaks=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"type": "step", "episode_id": "a"}', '"action" is missing'),
+        (b'{"type": "stop"}', 'its "type" is not one of the protocol'),
+        (b'{"kind": 1}', '"type" is missing'),
+        (b'{"type": "metric", "name": "x", "value": "high"}', "not a number"),
+        (b'{"type": "metric", ', "it is not JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_malformed_object_is_told(line: bytes, why: str) -> None:
+    reader = ProtocolReader()
+    event = reader.read(line, 0)
+    assert isinstance(event, Line)
+    assert event.malformed
+    assert reader.why == why

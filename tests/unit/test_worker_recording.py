@@ -76,7 +76,7 @@ def test_everything_said_is_in_a_batch_and_counted() -> None:
         2,
         1,
         3,
-        2,
+        3,
         1,
     )
     assert [said["path"] for said in files] == ["v.mp4"]
@@ -88,7 +88,10 @@ def test_everything_said_is_in_a_batch_and_counted() -> None:
     # Without a step of its own a point is at the step the run has reached.
     assert (x.name, list(x.values), list(x.steps)) == ("x", [1.0, 3.0], [5, 5])
     assert math.isnan(y.values[0])
-    assert [line.text for line in logs.logs.lines] == ["hello", '{"type": "unknown"}']
+    hello, remark, unknown = logs.logs.lines
+    assert (hello.text, unknown.text) == ("hello", '{"type": "unknown"}')
+    assert remark.source == WORKER
+    assert 'its "type" is not one of the protocol' in remark.text
     assert subject.empty
 
 
@@ -250,9 +253,12 @@ def test_as_much_is_kept_as_was_given(lines: list[tuple[str, bytes]], cuts: list
     assert len(ended) == subject.counts.episodes
     own = [each for each in said if each["type"] == "episode"]
     assert len(ended) == len(own) if own else len(ended) == sum(each["terminated"] for each in steps)
-    texts = [line.text for line in lines_of(batches)]
-    assert len(texts) == subject.counts.log_lines
-    assert texts == [line.decode("utf-8", "replace") for kind, line in lines if kind != "said"]
+    words = lines_of(batches)
+    assert len(words) == subject.counts.log_lines
+    assert sum(line.source == WORKER for line in words) == min(1, subject.counts.malformed)
+    assert [line.text for line in words if line.source != WORKER] == [
+        line.decode("utf-8", "replace") for kind, line in lines if kind != "said"
+    ]
     assert subject.counts.malformed == sum(is_object(line) for kind, line in lines if kind != "said")
 
 

@@ -1,0 +1,87 @@
+"""What the histories must agree on, whatever was done to the processes. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from runspine.wire.v1.facts_pb2 import Commit
+from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED, Phase
+
+ENDINGS = {"run_completed": COMPLETED, "run_failed": FAILED, "run_cancelled": CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A run that the client was told to be accepted, and how it may truly end."""
+
+    run_id: str
+    steps: int
+    ends: frozenset[int]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Counts of what must not be, with the first examples."""
+
+    lost_runs: int = 0
+    misstated: int = 0
+    executed_at_once: int = 0
+    lost_steps: int = 0
+    doubled_steps: int = 0
+    unreadable: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def blame(self, what: str, example: str, count: int = 1) -> None:
+        setattr(self, what, getattr(self, what) + count)
+        if len(self.examples) < 20:
+            self.examples.append(f"{what}: {example}")
+
+    @property
+    def clean(self) -> bool:
+        return not self.examples
+
+
+def check_ends(verdict: Verdict, asked: Iterable[Asked], log: Iterable[tuple[str, Commit]]) -> None:
+    """Each accepted run has exactly one ending on the log, and it is the true one."""
+    endings: dict[str, list[int]] = {}
+    for subject, commit in log:
+        for fact in commit.facts:
+            if (kind := fact.WhichOneof("kind")) in ENDINGS:
+                endings.setdefault(subject.partition(".")[2], []).append(ENDINGS[kind])
+    for run in asked:
+        found = endings.get(run.run_id, [])
+        if not found:
+            verdict.blame("lost_runs", f"{run.run_id} has no ending")
+        elif len(found) > 1 or found[0] not in run.ends:
+            words = [Phase.Name(end) for end in found]  # type: ignore[arg-type]
+            verdict.blame("misstated", f"{run.run_id} ended {words}")
+
+
+def check_ledger(verdict: Verdict, lines: Iterable[str]) -> None:
+    """An attempt that ended by itself did so before the next one began; none was begun twice."""
+    begun: Counter[tuple[str, int]] = Counter()
+    begin: dict[tuple[str, int], float] = {}
+    end: dict[tuple[str, int], float] = {}
+    for line in lines:
+        run_id, attempt, at, what = line.split()
+        if what == "begin":
+            begun[run_id, int(attempt)] += 1
+        (begin if what == "begin" else end)[run_id, int(attempt)] = float(at)
+    for (name, number), count in begun.items():
+        if count > 1:
+            verdict.blame("executed_at_once", f"{name} attempt {number} was begun {count} times")
+    for (name, number), ended in end.items():
+        if (later := begin.get((name, number + 1))) is not None and later < ended:
+            verdict.blame("executed_at_once", f"{name}: attempt {number + 1} began before {number} ended")
+
+
+def check_steps(verdict: Verdict, run: Asked, found: Mapping[int, int]) -> None:
+    """`found` counts how often each step, by its own number, is in the answer."""
+    lost = [step for step in range(run.steps) if step not in found]
+    doubled = [step for step, count in found.items() if count > 1]
+    if lost:
+        verdict.blame("lost_steps", f"{run.run_id}: {len(lost)} of {run.steps}, first {lost[0]}", len(lost))
+    if doubled:
+        verdict.blame("doubled_steps", f"{run.run_id}: {len(doubled)}, first {doubled[0]}", len(doubled))

@@ -1,0 +1,144 @@
+"""Runs submitted, cancelled and read back by a client that asks until it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, TextIO
+
+import grpc
+import numpy as np
+
+from runspine.embedded.stack import Stack
+from runspine.wire.v1 import artifacts_pb2 as shelf
+from runspine.wire.v1 import trainer_pb2 as wire
+from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
+from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.telemetry_pb2 import StreamRequest
+from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
+from tests.chaos.client import PatientClient
+from tests.chaos.mixed.verdict import Asked
+
+TRAINER = Path(__file__).with_name("trainer.py")
+ENDED = {COMPLETED, FAILED, CANCELLED}
+LENGTH = 20
+
+
+class Workload:
+    """Keeps so many runs in flight; everything it was told is in its history."""
+
+    def __init__(self, stack: Stack, ledger: Path, history: TextIO, seed: int) -> None:
+        self._stack = stack
+        self._client = PatientClient(stack)
+        self._ledger = ledger
+        self._history = history
+        self._chance = random.Random(seed)
+        self._auth = [("authorization", f"Bearer {stack.token}")]
+        self.asked: dict[str, Asked] = {}
+
+    async def keep_going(self, in_flight: int, seconds: float) -> None:
+        """Submit whenever fewer are under way; cancel one now and then."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            under_way = await self._under_way()
+            for _ in range(max(0, in_flight - len(under_way))):
+                await self._submit()
+            if under_way and self._chance.random() < 0.3:
+                await self._cancel(self._chance.choice(under_way))
+            await asyncio.sleep(0.5)
+
+    async def until_all_ended(self, seconds: float) -> list[str]:
+        """Those that have not ended by then."""
+        until = time.monotonic() + seconds
+        while (left := await self._under_way()) and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+        return left
+
+    async def steps_of(self, run_id: str, wanted: int, seconds: float = 60.0) -> Counter[int]:
+        """How often each step is in the answer; asked again while some are still on their way."""
+        until = time.monotonic() + seconds
+        while True:
+            found = await self._steps(run_id)
+            if sum(found.values()) >= wanted or time.monotonic() > until:
+                return found
+            await asyncio.sleep(0.5)
+
+    async def flaws(self, seconds: float = 120.0) -> list[str]:
+        """Artifacts that the store does not give as the log says; each is read whole."""
+        until = time.monotonic() + seconds
+        while True:
+            found = await self._verify()
+            if found is not None:
+                return found
+            assert time.monotonic() < until, "the artifacts could not be verified"
+            await asyncio.sleep(0.5)
+
+    async def _verify(self) -> list[str] | None:
+        found: list[str] = []
+        async with grpc.aio.insecure_channel(self._stack.addresses["artifacts"]) as channel:
+            stub: Any = ArtifactServiceStub(channel)
+            try:
+                async for each in stub.Verify(shelf.VerifyRequest(), metadata=self._auth, timeout=110):
+                    if each.unknown:
+                        return None
+                    if each.flaw:
+                        found.append(f"{each.artifact.run_id} {each.artifact.name}: {each.flaw}")
+            except grpc.RpcError:
+                return None
+        return found
+
+    async def read_log(self, stream: str) -> list[Any]:
+        return await self._client.read_log(stream)
+
+    async def _under_way(self) -> list[str]:
+        found: list[str] = []
+        token = ""
+        while True:
+            request = wire.ListRequest(page_size=1000, page_token=token)
+            page = await self._client.call("List", request, 120)
+            found += [each.run.id for each in page.runs if each.run.phase not in ENDED]
+            if not (token := page.next_page_token):
+                return found
+
+    async def _submit(self) -> None:
+        number = len(self.asked)
+        episodes, code = self._chance.randint(5, 40), 3 if self._chance.random() < 0.15 else 0
+        pause = self._chance.choice((0.0, 0.002, 0.01))
+        words = [str(self._ledger), str(episodes), str(LENGTH), str(pause), str(code)]
+        spec = RunSpec(runner="script", command=["python", str(TRAINER), *words])
+        request = wire.SubmitRequest(spec=spec, idempotency_key=f"mixed-{number}")
+        run = (await self._client.call("Submit", request, 120)).run
+        ends = frozenset({FAILED if code else COMPLETED})
+        self.asked[run.id] = Asked(run.id, episodes * LENGTH, ends)
+        self._note("submitted", run.id, steps=episodes * LENGTH, code=code)
+
+    async def _cancel(self, run_id: str) -> None:
+        await self._client.call("Cancel", wire.CancelRequest(run_id=run_id, reason="chaos"), 120)
+        # It may have ended by itself before the word came.
+        known = self.asked[run_id]
+        self.asked[run_id] = Asked(run_id, known.steps, known.ends | {CANCELLED})
+        self._note("cancelled", run_id)
+
+    async def _steps(self, run_id: str) -> Counter[int]:
+        found: Counter[int] = Counter()
+        async with grpc.aio.insecure_channel(self._stack.addresses["telemetry"]) as channel:
+            stub: Any = TelemetryServiceStub(channel)
+            try:
+                async for answer in stub.StreamSteps(
+                    StreamRequest(run_id=run_id), metadata=self._auth, timeout=60
+                ):
+                    for block in answer.blocks:
+                        found.update(np.frombuffer(block.action.data, block.action.dtype).tolist())
+            except grpc.RpcError:
+                return Counter()
+        return found
+
+    def _note(self, what: str, run_id: str, **more: object) -> None:
+        told = {"at": round(time.time(), 3), "what": what, "run_id": run_id, **more}
+        self._history.write(json.dumps(told) + "\n")
+        self._history.flush()
