@@ -46,7 +46,8 @@ def main(ledger: Path, episodes: int, length: int, pause: float, code: int) -> N
         if (number + 1) % CHECKPOINT_EVERY == 0:
             name = f"checkpoint-{number + 1}.json"
             (Path(os.environ["RUNSPINE_RUN_DIR"]) / name).write_text(json.dumps({"done": number + 1}))
-            say(type="artifact", kind="checkpoint", path=name, step=(number + 1) * length - 1)
+            # A checkpoint's step is how many steps were done, not the number of the last one.
+            say(type="artifact", kind="checkpoint", path=name, step=(number + 1) * length)
     note(ledger, "end")
     sys.exit(code)
 
