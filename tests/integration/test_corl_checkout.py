@@ -28,7 +28,7 @@ SMALL = {
     "eval_episodes": 1, "num_epochs": 1, "num_updates_on_epoch": 10, "log_every": 2, "eval_frequency": 10,
     "n_test_episodes": 1, "offline_iterations": 20, "online_iterations": 20, "num_workers": 0,
     "hidden_dim": 16, "num_critics": 2, "episode_len": 200, "seq_len": 5, "vae_iterations": 10,
-    "vae_hidden_dim": 16, "warmup_steps": 2,
+    "vae_hidden_dim": 16, "warmup_steps": 2, "max_traj_len": 200,
 }  # fmt: skip
 
 
