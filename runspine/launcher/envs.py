@@ -49,6 +49,9 @@ def recording_make(gymnasium: Any, make: Callable[..., Any]) -> Callable[..., An
 
 
 def tapped(env: Any, place: Place | None) -> Any:
+    if not record.run.active:
+        # Nobody listens: a tap would only be in the way.
+        return env
     from runspine.launcher.tap import TappedEnv
 
     record.configure()
@@ -106,7 +109,7 @@ def recording_make_vec(gymnasium: Any, make_vec: Callable[..., Any]) -> Callable
     def recorded(*args: Any, **kwargs: Any) -> Any:
         envs = make_vec(*args, **kwargs)
         inside = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
-        if isinstance(envs.unwrapped, inside):
+        if isinstance(envs.unwrapped, inside) or not record.run.active:
             return envs
         # One big array of envs: recorded from outside.
         from runspine.sdk.wrapping import wrapped

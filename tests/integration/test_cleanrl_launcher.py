@@ -69,7 +69,7 @@ def test_the_agent_of_a_script_that_saves_none_is_kept_as_a_checkpoint(trained: 
     assert (meta["algo"], meta["env"], meta["seed"]) == ("tiny_reinforce", "CartPole-v1", 5)
     assert meta["modules"] == {"agent": "Agent"}
     weights = torch.load(trained.folder / checkpoint["path"], weights_only=True)
-    assert weights["policy.0.weight"].shape == (16, 4)
+    assert weights["actor.0.weight"].shape == (16, 4)
 
 
 def test_the_script_does_the_same_whether_or_not_it_is_recorded(trained: Scripted, tmp_path: Path) -> None:

@@ -22,13 +22,14 @@ pytestmark = pytest.mark.skipif(not CHECKOUT, reason="RUNSPINE_TEST_CORL names n
 
 NAMES = ["any_percent_bc", "td3_bc", "iql", "cql", "awac", "edac", "sac_n", "lb_sac", "dt"]
 NAMES = [*NAMES, *(f"finetune-{name}" for name in ("iql", "awac", "cql", "cal_ql", "spot"))]
-# Whatever of these a script has.
+STEPS = 40
+# Whatever of these a script has. `eval_every` counts epochs, but for `dt`, which counts updates.
 SMALL = {
     "eval_freq": 20, "n_episodes": 1, "batch_size": 16, "buffer_size": 5000, "eval_every": 1,
     "eval_episodes": 1, "num_epochs": 1, "num_updates_on_epoch": 10, "log_every": 2, "eval_frequency": 10,
     "n_test_episodes": 1, "offline_iterations": 20, "online_iterations": 20, "num_workers": 0,
     "hidden_dim": 16, "num_critics": 2, "episode_len": 200, "seq_len": 5, "vae_iterations": 10,
-    "vae_hidden_dim": 16, "warmup_steps": 2,
+    "vae_hidden_dim": 16, "warmup_steps": 2, "max_traj_len": 200,
 }  # fmt: skip
 
 
@@ -44,9 +45,12 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unmodified_script_trains_on_our_dataset(name: str, dataset: Path, tmp_path: Path) -> None:
     script = scripts({"RUNSPINE_CORL_DIR": CHECKOUT})[f"corl-{name}"]
-    spec = RunSpec(algo=script.name, env="Pendulum-v1", total_steps=40 if script.field("total_steps") else 0)
-    for param in script.names & SMALL.keys():
-        spec.params[param].CopyFrom(Value(integer=SMALL[param]))
+    spec = RunSpec(
+        algo=script.name, env="Pendulum-v1", total_steps=STEPS if script.field("total_steps") else 0
+    )
+    small = SMALL | ({"eval_every": STEPS // 2} if spec.total_steps else {})
+    for param in script.names & small.keys():
+        spec.params[param].CopyFrom(Value(integer=small[param]))
     with (tmp_path / "telemetry.jsonl").open("wb") as telemetry:
         done = subprocess.run(
             [

@@ -138,6 +138,7 @@ def test_every_algorithm_beats_the_random_policy_clearly_and_says_by_how_much(la
         assert scores[-1][1] > CLEARLY, (algo, scores)
         assert f"{algo} " in (said := lab("logs", run_id).stdout)
         assert "random policy" in said
+        assert " against random" in said
         assert f"normalised {scores[-1][1]:.1f}" in said
 
 

@@ -46,7 +46,14 @@ class Served:
 
     def for_q_learning(self) -> dict[str, Any]:
         told = self.whole()
-        told.pop("timeouts")
+        cut = np.flatnonzero(told.pop("timeouts"))
+        if len(cut) and not self.found.terminals.any():
+            # `any_percent_bc` would find no episode at all, and fail over an empty array.
+            longest = int(np.diff(cut, prepend=-1).max())
+            say(
+                f"no episode of the dataset ends by itself, all are cut off after {longest:,} steps at most: "
+                f"a script that has the parameter max_traj_len wants {longest}"
+            )
         return {**told, "next_observations": self.found.next_observations}
 
 

@@ -116,8 +116,11 @@ def standings(manifest: Manifest, algo: str, reached: float) -> str:
 
 
 def _scored(manifest: Manifest, value: float) -> str:
-    score = manifest.returns.normalised(value)
-    return f"{value:.6g}" + ("" if score is None else f"  (normalised {score:.1f})")
+    """With how much it is above a random policy, and how far that is towards an expert."""
+    random, score = manifest.returns.random, manifest.returns.normalised(value)
+    told = [] if random is None or value == random else [f"{value - random:+.6g} against random"]
+    told += [] if score is None else [f"normalised {score:.1f}"]
+    return f"{value:.6g}" + (f"  ({', '.join(told)})" if told else "")
 
 
 def _online(args: Any) -> bool:

@@ -28,6 +28,8 @@ PACKAGES = ("torch", "gymnasium", "tensorboard", "tyro")
 EXTRA = "runspine[cleanrl]"
 # A machine without a screen can still record videos.
 HEADLESS = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "egl"}
+# Every checkout of CleanRL has it. Four rounds of its own 512 steps.
+EXAMPLE = RunSpec(algo="ppo", env="CartPole-v1", total_steps=2048)
 
 
 class CleanrlRunner:
@@ -43,7 +45,10 @@ class CleanrlRunner:
         except NoCheckout as error:
             info.not_ready = str(error)
             return info
-        info.algos.extend(script.info() for script in scripts(checkout).values())
+        found = scripts(checkout)
+        info.algos.extend(script.info() for script in found.values())
+        if EXAMPLE.algo in found:
+            info.example.CopyFrom(EXAMPLE)
         info.not_ready = what_is_missing("cleanrl", PACKAGES, EXTRA)
         return info
 
