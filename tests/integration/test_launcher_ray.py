@@ -91,7 +91,11 @@ class Cluster:
                 continue
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 line = " ".join(process.cmdline())
-                if self.address in line or f"{self.folder}/" in line or f"--gcs_server_port={self.port}" in line:
+                if (
+                    self.address in line
+                    or f"{self.folder}/" in line
+                    or f"--gcs_server_port={self.port}" in line
+                ):
                     found.add(process.pid)
         return found
 

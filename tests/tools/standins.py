@@ -47,7 +47,7 @@ def ensure_base(engine: Engine, folder: Path) -> bool:
 
 
 def _mirror() -> list[str]:
-    """Where this machine's own apt gets Debian from; nothing where it cannot say, then debootstrap knows one."""
+    """Where this machine's own apt gets Debian from. debootstrap knows a place where apt does not."""
     if shutil.which("apt-get") is None:
         return []
     wanted = ["Created-By: Packages", "Origin: Debian", f"Codename: {SUITE}", "Component: main"]
@@ -93,7 +93,7 @@ def download_wheels(project: Path, folder: Path, extras: str) -> None:
     """Everything pip will ask for while the image is built, fetched with this machine's own pip settings."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder)]
     with tempfile.TemporaryDirectory() as place:
-        # As little of the package as the Dockerfile shows to pip; pip would read through all that lies in build/.
+        # As little of the package as the Dockerfile shows to pip; in place, it would build below build/.
         (Path(place) / "runspine").mkdir()
         (Path(place) / "runspine/__init__.py").write_text('__version__ = "0"\n')
         for name in ("pyproject.toml", "README.md", "LICENSE"):
