@@ -1,8 +1,8 @@
 """`make compose-test`: the image is built, all of docker-compose.yml runs, and every container restarts.
 
-Images that cannot be pulled are stood in for (tests/tools/standins.py). S3 is SeaweedFS by the override file, and
-Grafana is left out: neither MinIO nor Grafana can be stood in for. Minutes, not seconds: it runs when
-RUNSPINE_COMPOSE_TEST=1.
+Images that cannot be pulled are stood in for (tests/tools/standins.py). S3 is SeaweedFS by the override
+file, and Grafana is left out: for MinIO and Grafana there is nothing to make a stand-in of. Minutes, not
+seconds: it runs when RUNSPINE_COMPOSE_TEST=1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,6 +25,7 @@ from runspine.telemetry_reader import TelemetryReader
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.trainer_pb2 import ListRequest
 from tests.integration.compose_rig import ROOT, Deployment, eventually, told
 from tests.tools import standins
 from tests.tools.engine import Engine, NoEngine, engine
@@ -123,8 +123,11 @@ def verified(client: Client, run: str) -> dict[str, str]:
         time.sleep(1.0)
 
 
-def history(client: Client) -> dict[str, list[tuple[int, str, bytes]]]:
-    return {stream: [(r.sequence, r.subject, r.data) for r in client.read_log(stream)] for stream in STREAMS}
+def history(client: Client) -> dict[str, list[tuple[int, str, bytes, bytes]]]:
+    return {
+        stream: [(r.sequence, r.subject, r.commit, r.digest) for r in client.read_log(stream)]
+        for stream in STREAMS
+    }
 
 
 def spec(steps: int) -> RunSpec:
@@ -184,7 +187,7 @@ def test_a_run_completes_and_a_restart_of_everything_loses_nothing(deployment: D
         deployment.compose(
             "run", "--rm", "cli", "artifacts", "get", f"{run}:latest", "--out", "/tmp/checkpoint"
         )
-        assert len([r for page in client.pages(_everything()) for r in page.runs]) == 2
+        assert len([r for page in client.pages(ListRequest()) for r in page.runs]) == 2
 
 
 def test_the_log_verifies(deployment: Deployment) -> None:
@@ -228,9 +231,3 @@ def test_a_worker_that_is_stopped_ends_by_itself(deployment: Deployment) -> None
     assert time.monotonic() - began < 80
     state = json.loads(deployment.engine.docker("inspect", "-f", "{{json .State}}", identity))
     assert (state["ExitCode"], state["OOMKilled"]) == (0, False)
-
-
-def _everything() -> Any:
-    from runspine.wire.v1 import trainer_pb2
-
-    return trainer_pb2.ListRequest()
