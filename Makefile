@@ -59,7 +59,7 @@ learn: $(VENV)/.dev ## train every built-in algorithm and print its returns besi
 	$(BIN)/python -m bench.learn
 
 compose-test: $(VENV)/.dev ## build the image, run all of docker-compose.yml, restart every container (half an hour)
-	RUNSPINE_COMPOSE_TEST=1 RUNSPINE_COMPOSE_CACHE=build/compose $(BIN)/python -m pytest tests/integration/test_deploy_compose.py -q
+	RUNSPINE_COMPOSE_TEST=1 RUNSPINE_COMPOSE_CACHE=build/compose $(BIN)/python -m pytest tests/integration/test_deploy_compose.py -q -s
 
 audit: $(TOOLS)/pip-audit ## known weaknesses of what is installed; needs the network
 	$(TOOLS)/pip-audit --skip-editable --path $(VENV)/lib/python3.11/site-packages

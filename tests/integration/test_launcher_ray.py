@@ -66,7 +66,7 @@ class Cluster:
             env=environment, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
-        return _descended(before)
+        return self._begun_since(before)
 
     def head(self, cpus: int) -> set[int]:
         return self.start(
@@ -83,18 +83,21 @@ class Cluster:
             '{"right": 8}',
         )
 
-
-def _descended(before: set[int]) -> set[int]:
-    """Ray's processes that were not there before."""
-    found = set()
-    for process in psutil.process_iter():
-        if process.pid in before:
-            continue
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            line = " ".join(process.cmdline())
-            if "raylet" in line or "gcs_server" in line or "ray/" in line:
-                found.add(process.pid)
-    return found
+    def _begun_since(self, before: set[int]) -> set[int]:
+        """This cluster's new processes: each names the cluster's port or its folder."""
+        found = set()
+        for process in psutil.process_iter():
+            if process.pid in before:
+                continue
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                line = " ".join(process.cmdline())
+                if (
+                    self.address in line
+                    or f"{self.folder}/" in line
+                    or f"--gcs_server_port={self.port}" in line
+                ):
+                    found.add(process.pid)
+        return found
 
 
 def kill_tree(pids: set[int]) -> None:

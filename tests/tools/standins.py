@@ -12,6 +12,7 @@ import http.server
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from tests.tools.engine import Engine, NoEngine
 PYTHON = "python:3.11-slim-bookworm"
 DEBIAN = "ca-certificates,netbase,python3,python3-venv,wget"
 PORT = 38999
-MIRROR = "http://deb.debian.org/debian"
+SUITE = "bookworm"
 
 
 def ensure_base(engine: Engine, folder: Path) -> bool:
@@ -32,17 +33,31 @@ def ensure_base(engine: Engine, folder: Path) -> bool:
     if shutil.which("debootstrap") is None:
         raise NoEngine(f"{PYTHON} cannot be pulled, and there is no debootstrap to make a stand-in with")
     root = folder / "debian"
-    engine.run(
-        ["debootstrap", "--variant=minbase", f"--include={DEBIAN}", "bookworm", str(root), MIRROR],
-        timeout=2400,
-    )
+    _remove(engine, root)
+    # In a namespace of its own: what debootstrap mounts below the folder ends with it.
+    command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={DEBIAN}"]
+    engine.run([*command, SUITE, str(root), *_mirror()], timeout=2400)
     (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     archive = folder / "debian.tar"
     engine.run(["tar", "-C", str(root), "--one-file-system", "-cf", str(archive), "."])
     engine.docker("import", "--change", "LABEL standin=true", str(archive), PYTHON)
     archive.unlink()
-    shutil.rmtree(root)
+    _remove(engine, root)
     return True
+
+
+def _mirror() -> list[str]:
+    """Where this machine's own apt gets Debian from. debootstrap knows a place where apt does not."""
+    if shutil.which("apt-get") is None:
+        return []
+    wanted = ["Created-By: Packages", "Origin: Debian", f"Codename: {SUITE}", "Component: main"]
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.split()[:1]
+
+
+def _remove(engine: Engine, root: Path) -> None:
+    """The folder, and nothing that is mounted in it: files of the host would go otherwise."""
+    engine.run(["rm", "-rf", "--one-file-system", str(root)])
 
 
 def ensure_server(engine: Engine, folder: Path, image: str, binary: Path, entry: list[str]) -> None:
@@ -50,7 +65,7 @@ def ensure_server(engine: Engine, folder: Path, image: str, binary: Path, entry:
     if engine.has_image(image) or _pulled(engine, image):
         return
     place = folder / binary.name
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     shutil.copy(binary, place / binary.name)
     words = ", ".join(f'"{word}"' for word in entry)
     (place / "Dockerfile").write_text(
@@ -77,10 +92,16 @@ def prometheus_binary() -> Path | None:
 def download_wheels(project: Path, folder: Path, extras: str) -> None:
     """Everything pip will ask for while the image is built, fetched with this machine's own pip settings."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder)]
-    wanted = [f"{project}[{extras}]", "setuptools>=77", "wheel"]
-    done = subprocess.run(
-        [*command, "-c", str(project / "constraints.txt"), *wanted], capture_output=True, text=True
-    )
+    with tempfile.TemporaryDirectory() as place:
+        # As little of the package as the Dockerfile shows to pip; in place, it would build below build/.
+        (Path(place) / "runspine").mkdir()
+        (Path(place) / "runspine/__init__.py").write_text('__version__ = "0"\n')
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(project / name, place)
+        wanted = [f"{place}[{extras}]", "setuptools>=77", "wheel"]
+        done = subprocess.run(
+            [*command, "-c", str(project / "constraints.txt"), *wanted], capture_output=True, text=True
+        )
     if done.returncode != 0:
         raise NoEngine(f"the packages for the image cannot be fetched: {done.stderr[-800:]}")
 
