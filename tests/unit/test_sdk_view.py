@@ -228,6 +228,9 @@ def test_a_worker_that_stalls_or_vanishes_does_not_hold_up_the_trainer(tmp_path:
         view.show(number % 4, frame, {})
     # A frame's copy and nothing else, though nobody reads.
     assert time.monotonic() - began < 2
+    # One of each slot waits, however many were shown.
+    assert view._post is not None
+    assert len(view._post._waiting) <= 4
     connection.close()
     until(lambda: view.look is None)
     view.show(0, frame, {})
