@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1brunspine/wire/v1/spec.proto\x12\x10runspine.wire.v1\"\xaf\x01\n\x05Value\x12\x11\n\x07\x62oolean\x18\x01 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x02 \x01(\x12H\x00\x12\x10\n\x06number\x18\x03 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x04 \x01(\tH\x00\x12+\n\x04list\x18\x05 \x01(\x0b\x32\x1b.runspine.wire.v1.ValueListH\x00\x12)\n\x03map\x18\x06 \x01(\x0b\x32\x1a.runspine.wire.v1.ValueMapH\x00\x42\x06\n\x04kind\"3\n\tValueList\x12&\n\x05items\x18\x01 \x03(\x0b\x32\x17.runspine.wire.v1.Value\"\x8d\x01\n\x08ValueMap\x12\x38\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\'.runspine.wire.v1.ValueMap.EntriesEntry\x1aG\n\x0c\x45ntriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"\x96\x08\n\x07RunSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06runner\x18\x02 \x01(\t\x12\x0c\n\x04\x61lgo\x18\x03 \x01(\t\x12\x0b\n\x03\x65nv\x18\x04 \x01(\t\x12<\n\nenv_kwargs\x18\x05 \x03(\x0b\x32(.runspine.wire.v1.RunSpec.EnvKwargsEntry\x12\x11\n\x04seed\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12$\n\x04mode\x18\x07 \x01(\x0e\x32\x16.runspine.wire.v1.Mode\x12\x35\n\x06params\x18\x08 \x03(\x0b\x32%.runspine.wire.v1.RunSpec.ParamsEntry\x12\x0f\n\x07\x63ommand\x18\t \x03(\t\x12\x0f\n\x07workdir\x18\n \x01(\t\x12;\n\tvariables\x18\x0b \x03(\x0b\x32(.runspine.wire.v1.RunSpec.VariablesEntry\x12\x0f\n\x07secrets\x18\x0c \x03(\t\x12\x0f\n\x07project\x18\r \x01(\t\x12\x35\n\x06labels\x18\x0e \x03(\x0b\x32%.runspine.wire.v1.RunSpec.LabelsEntry\x12\x0c\n\x04pool\x18\x0f \x01(\t\x12\x15\n\x08priority\x18\x10 \x01(\rH\x01\x88\x01\x01\x12(\n\x06limits\x18\x11 \x01(\x0b\x32\x18.runspine.wire.v1.Limits\x12&\n\x05retry\x18\x12 \x01(\x0b\x32\x17.runspine.wire.v1.Retry\x12\x13\n\x0btotal_steps\x18\x13 \x01(\x04\x12\r\n\x05notes\x18\x14 \x01(\t\x12\x0c\n\x04gpus\x18\x15 \x01(\r\x12*\n\x07\x63\x61pture\x18\x16 \x01(\x0b\x32\x19.runspine.wire.v1.Capture\x12/\n\nwarm_start\x18\x17 \x01(\x0b\x32\x1b.runspine.wire.v1.WarmStart\x12\x30\n\nevaluation\x18\x18 \x01(\x0b\x32\x1c.runspine.wire.v1.Evaluation\x12*\n\x07\x64\x61taset\x18\x19 \x01(\x0b\x32\x19.runspine.wire.v1.Dataset\x1aI\n\x0e\x45nvKwargsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\x1a\x46\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\x1a\x30\n\x0eVariablesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_seedB\x0b\n\t_priority\"\'\n\x07\x44\x61taset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"D\n\x07\x43\x61pture\x12\x39\n\x0cobservations\x18\x01 \x01(\x0e\x32#.runspine.wire.v1.ObservationPolicy\"+\n\tWarmStart\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\x97\x01\n\nEvaluation\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08\x65pisodes\x18\x04 \x01(\r\x12\x0f\n\x07\x62\x61tches\x18\x05 \x01(\r\x12\x0e\n\x06repeat\x18\x06 \x01(\x08\x12\x12\n\nstochastic\x18\x07 \x01(\x08\x12\x14\n\x0cvideo_frames\x18\x08 \x01(\r\"\x93\x01\n\x06Limits\x12\x14\n\x0cwall_seconds\x18\x01 \x01(\x01\x12\x1a\n\rgrace_seconds\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nmemory_mib\x18\x03 \x01(\x04\x12\x0c\n\x04\x63pus\x18\x04 \x01(\x01\x12\x11\n\tprocesses\x18\x05 \x01(\r\x12\x10\n\x08\x64isk_mib\x18\x06 \x01(\x04\x42\x10\n\x0e_grace_seconds\"6\n\x05Retry\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\r\x12\x17\n\x0f\x62\x61\x63koff_seconds\x18\x02 \x01(\x01*5\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\t\n\x05TRAIN\x10\x01\x12\x0c\n\x08\x45VALUATE\x10\x02*U\n\x11ObservationPolicy\x12\"\n\x1eOBSERVATION_POLICY_UNSPECIFIED\x10\x00\x12\x08\n\x04\x46ULL\x10\x01\x12\x08\n\x04HASH\x10\x02\x12\x08\n\x04NONE\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1brunspine/wire/v1/spec.proto\x12\x10runspine.wire.v1\"\xaf\x01\n\x05Value\x12\x11\n\x07\x62oolean\x18\x01 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x02 \x01(\x12H\x00\x12\x10\n\x06number\x18\x03 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x04 \x01(\tH\x00\x12+\n\x04list\x18\x05 \x01(\x0b\x32\x1b.runspine.wire.v1.ValueListH\x00\x12)\n\x03map\x18\x06 \x01(\x0b\x32\x1a.runspine.wire.v1.ValueMapH\x00\x42\x06\n\x04kind\"3\n\tValueList\x12&\n\x05items\x18\x01 \x03(\x0b\x32\x17.runspine.wire.v1.Value\"\x8d\x01\n\x08ValueMap\x12\x38\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\'.runspine.wire.v1.ValueMap.EntriesEntry\x1aG\n\x0c\x45ntriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"\xbc\x08\n\x07RunSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06runner\x18\x02 \x01(\t\x12\x0c\n\x04\x61lgo\x18\x03 \x01(\t\x12\x0b\n\x03\x65nv\x18\x04 \x01(\t\x12<\n\nenv_kwargs\x18\x05 \x03(\x0b\x32(.runspine.wire.v1.RunSpec.EnvKwargsEntry\x12\x11\n\x04seed\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12$\n\x04mode\x18\x07 \x01(\x0e\x32\x16.runspine.wire.v1.Mode\x12\x35\n\x06params\x18\x08 \x03(\x0b\x32%.runspine.wire.v1.RunSpec.ParamsEntry\x12\x0f\n\x07\x63ommand\x18\t \x03(\t\x12\x0f\n\x07workdir\x18\n \x01(\t\x12;\n\tvariables\x18\x0b \x03(\x0b\x32(.runspine.wire.v1.RunSpec.VariablesEntry\x12\x0f\n\x07secrets\x18\x0c \x03(\t\x12\x0f\n\x07project\x18\r \x01(\t\x12\x35\n\x06labels\x18\x0e \x03(\x0b\x32%.runspine.wire.v1.RunSpec.LabelsEntry\x12\x0c\n\x04pool\x18\x0f \x01(\t\x12\x15\n\x08priority\x18\x10 \x01(\rH\x01\x88\x01\x01\x12(\n\x06limits\x18\x11 \x01(\x0b\x32\x18.runspine.wire.v1.Limits\x12&\n\x05retry\x18\x12 \x01(\x0b\x32\x17.runspine.wire.v1.Retry\x12\x13\n\x0btotal_steps\x18\x13 \x01(\x04\x12\r\n\x05notes\x18\x14 \x01(\t\x12\x0c\n\x04gpus\x18\x15 \x01(\r\x12*\n\x07\x63\x61pture\x18\x16 \x01(\x0b\x32\x19.runspine.wire.v1.Capture\x12/\n\nwarm_start\x18\x17 \x01(\x0b\x32\x1b.runspine.wire.v1.WarmStart\x12\x30\n\nevaluation\x18\x18 \x01(\x0b\x32\x1c.runspine.wire.v1.Evaluation\x12*\n\x07\x64\x61taset\x18\x19 \x01(\x0b\x32\x19.runspine.wire.v1.Dataset\x12$\n\x04play\x18\x1a \x01(\x0b\x32\x16.runspine.wire.v1.Play\x1aI\n\x0e\x45nvKwargsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\x1a\x46\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\x1a\x30\n\x0eVariablesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_seedB\x0b\n\t_priority\"\x94\x01\n\x04Play\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x18\n\x10steps_per_second\x18\x02 \x01(\x01\x12\x17\n\nturn_based\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x10\n\x08\x65pisodes\x18\x04 \x01(\r\x12)\n\x04\x66ork\x18\x05 \x01(\x0b\x32\x1b.runspine.wire.v1.ForkPointB\r\n\x0b_turn_based\":\n\tForkPoint\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x65pisode\x18\x02 \x01(\x04\x12\x0c\n\x04step\x18\x03 \x01(\x04\"\'\n\x07\x44\x61taset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"D\n\x07\x43\x61pture\x12\x39\n\x0cobservations\x18\x01 \x01(\x0e\x32#.runspine.wire.v1.ObservationPolicy\"+\n\tWarmStart\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\x97\x01\n\nEvaluation\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08\x65pisodes\x18\x04 \x01(\r\x12\x0f\n\x07\x62\x61tches\x18\x05 \x01(\r\x12\x0e\n\x06repeat\x18\x06 \x01(\x08\x12\x12\n\nstochastic\x18\x07 \x01(\x08\x12\x14\n\x0cvideo_frames\x18\x08 \x01(\r\"\x93\x01\n\x06Limits\x12\x14\n\x0cwall_seconds\x18\x01 \x01(\x01\x12\x1a\n\rgrace_seconds\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nmemory_mib\x18\x03 \x01(\x04\x12\x0c\n\x04\x63pus\x18\x04 \x01(\x01\x12\x11\n\tprocesses\x18\x05 \x01(\r\x12\x10\n\x08\x64isk_mib\x18\x06 \x01(\x04\x42\x10\n\x0e_grace_seconds\"6\n\x05Retry\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\r\x12\x17\n\x0f\x62\x61\x63koff_seconds\x18\x02 \x01(\x01*?\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\t\n\x05TRAIN\x10\x01\x12\x0c\n\x08\x45VALUATE\x10\x02\x12\x08\n\x04PLAY\x10\x03*U\n\x11ObservationPolicy\x12\"\n\x1eOBSERVATION_POLICY_UNSPECIFIED\x10\x00\x12\x08\n\x04\x46ULL\x10\x01\x12\x08\n\x04HASH\x10\x02\x12\x08\n\x04NONE\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,10 +41,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUNSPEC_VARIABLESENTRY']._serialized_options = b'8\001'
   _globals['_RUNSPEC_LABELSENTRY']._loaded_options = None
   _globals['_RUNSPEC_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_MODE']._serialized_start=1989
-  _globals['_MODE']._serialized_end=2042
-  _globals['_OBSERVATIONPOLICY']._serialized_start=2044
-  _globals['_OBSERVATIONPOLICY']._serialized_end=2129
+  _globals['_MODE']._serialized_start=2238
+  _globals['_MODE']._serialized_end=2301
+  _globals['_OBSERVATIONPOLICY']._serialized_start=2303
+  _globals['_OBSERVATIONPOLICY']._serialized_end=2388
   _globals['_VALUE']._serialized_start=50
   _globals['_VALUE']._serialized_end=225
   _globals['_VALUELIST']._serialized_start=227
@@ -54,25 +54,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VALUEMAP_ENTRIESENTRY']._serialized_start=351
   _globals['_VALUEMAP_ENTRIESENTRY']._serialized_end=422
   _globals['_RUNSPEC']._serialized_start=425
-  _globals['_RUNSPEC']._serialized_end=1471
-  _globals['_RUNSPEC_ENVKWARGSENTRY']._serialized_start=1207
-  _globals['_RUNSPEC_ENVKWARGSENTRY']._serialized_end=1280
-  _globals['_RUNSPEC_PARAMSENTRY']._serialized_start=1282
-  _globals['_RUNSPEC_PARAMSENTRY']._serialized_end=1352
-  _globals['_RUNSPEC_VARIABLESENTRY']._serialized_start=1354
-  _globals['_RUNSPEC_VARIABLESENTRY']._serialized_end=1402
-  _globals['_RUNSPEC_LABELSENTRY']._serialized_start=1404
-  _globals['_RUNSPEC_LABELSENTRY']._serialized_end=1449
-  _globals['_DATASET']._serialized_start=1473
-  _globals['_DATASET']._serialized_end=1512
-  _globals['_CAPTURE']._serialized_start=1514
-  _globals['_CAPTURE']._serialized_end=1582
-  _globals['_WARMSTART']._serialized_start=1584
-  _globals['_WARMSTART']._serialized_end=1627
-  _globals['_EVALUATION']._serialized_start=1630
-  _globals['_EVALUATION']._serialized_end=1781
-  _globals['_LIMITS']._serialized_start=1784
-  _globals['_LIMITS']._serialized_end=1931
-  _globals['_RETRY']._serialized_start=1933
-  _globals['_RETRY']._serialized_end=1987
+  _globals['_RUNSPEC']._serialized_end=1509
+  _globals['_RUNSPEC_ENVKWARGSENTRY']._serialized_start=1245
+  _globals['_RUNSPEC_ENVKWARGSENTRY']._serialized_end=1318
+  _globals['_RUNSPEC_PARAMSENTRY']._serialized_start=1320
+  _globals['_RUNSPEC_PARAMSENTRY']._serialized_end=1390
+  _globals['_RUNSPEC_VARIABLESENTRY']._serialized_start=1392
+  _globals['_RUNSPEC_VARIABLESENTRY']._serialized_end=1440
+  _globals['_RUNSPEC_LABELSENTRY']._serialized_start=1442
+  _globals['_RUNSPEC_LABELSENTRY']._serialized_end=1487
+  _globals['_PLAY']._serialized_start=1512
+  _globals['_PLAY']._serialized_end=1660
+  _globals['_FORKPOINT']._serialized_start=1662
+  _globals['_FORKPOINT']._serialized_end=1720
+  _globals['_DATASET']._serialized_start=1722
+  _globals['_DATASET']._serialized_end=1761
+  _globals['_CAPTURE']._serialized_start=1763
+  _globals['_CAPTURE']._serialized_end=1831
+  _globals['_WARMSTART']._serialized_start=1833
+  _globals['_WARMSTART']._serialized_end=1876
+  _globals['_EVALUATION']._serialized_start=1879
+  _globals['_EVALUATION']._serialized_end=2030
+  _globals['_LIMITS']._serialized_start=2033
+  _globals['_LIMITS']._serialized_end=2180
+  _globals['_RETRY']._serialized_start=2182
+  _globals['_RETRY']._serialized_end=2236
 # @@protoc_insertion_point(module_scope)

@@ -81,7 +81,7 @@ class StepBatch(_message.Message):
     def __init__(self, blocks: _Optional[_Iterable[_Union[StepBlock, _Mapping]]] = ...) -> None: ...
 
 class StepBlock(_message.Message):
-    __slots__ = ("episode_id", "slot", "agent_id", "first_step", "count", "action", "action_json", "reward", "flags", "observation", "observation_hash", "observation_json", "first_at", "last_at", "global_step")
+    __slots__ = ("episode_id", "slot", "agent_id", "first_step", "count", "action", "action_json", "reward", "flags", "observation", "observation_hash", "observation_json", "first_at", "last_at", "global_step", "actor")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -97,6 +97,7 @@ class StepBlock(_message.Message):
     FIRST_AT_FIELD_NUMBER: _ClassVar[int]
     LAST_AT_FIELD_NUMBER: _ClassVar[int]
     GLOBAL_STEP_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     slot: int
     agent_id: str
@@ -112,7 +113,8 @@ class StepBlock(_message.Message):
     first_at: int
     last_at: int
     global_step: int
-    def __init__(self, episode_id: _Optional[str] = ..., slot: _Optional[int] = ..., agent_id: _Optional[str] = ..., first_step: _Optional[int] = ..., count: _Optional[int] = ..., action: _Optional[_Union[Array, _Mapping]] = ..., action_json: _Optional[_Iterable[str]] = ..., reward: _Optional[_Union[Array, _Mapping]] = ..., flags: _Optional[bytes] = ..., observation: _Optional[_Union[Array, _Mapping]] = ..., observation_hash: _Optional[bytes] = ..., observation_json: _Optional[_Iterable[str]] = ..., first_at: _Optional[int] = ..., last_at: _Optional[int] = ..., global_step: _Optional[int] = ...) -> None: ...
+    actor: str
+    def __init__(self, episode_id: _Optional[str] = ..., slot: _Optional[int] = ..., agent_id: _Optional[str] = ..., first_step: _Optional[int] = ..., count: _Optional[int] = ..., action: _Optional[_Union[Array, _Mapping]] = ..., action_json: _Optional[_Iterable[str]] = ..., reward: _Optional[_Union[Array, _Mapping]] = ..., flags: _Optional[bytes] = ..., observation: _Optional[_Union[Array, _Mapping]] = ..., observation_hash: _Optional[bytes] = ..., observation_json: _Optional[_Iterable[str]] = ..., first_at: _Optional[int] = ..., last_at: _Optional[int] = ..., global_step: _Optional[int] = ..., actor: _Optional[str] = ...) -> None: ...
 
 class EpisodeBatch(_message.Message):
     __slots__ = ("episodes",)
