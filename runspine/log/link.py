@@ -81,6 +81,10 @@ class Link:
     def connected(self) -> bool:
         return self._client is not None and self._client.is_connected
 
+    def holds(self, client: Client) -> bool:
+        """Whether this is still the client, and none that was built in its place."""
+        return self._client is client
+
     def on_connect(self, hook: Callable[[], Awaitable[None]]) -> None:
         """Call this after each (re)connection."""
         self._hooks.append(hook)

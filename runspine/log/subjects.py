@@ -64,5 +64,13 @@ def telemetry_subject(run_id: str, attempt: int, kind: str) -> str:
     return f"telemetry.{run_id}.{attempt}.{kind}"
 
 
+def frames_subject(run_id: str, slot: int | str = "*") -> str:
+    return f"frames.{run_id}.{slot}"
+
+
+def control_subject(run_id: str) -> str:
+    return f"control.{run_id}"
+
+
 def artifacts_subject(run_id: str) -> str:
     return f"artifacts.{run_id}"

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from runspine.errors import RunspineError
-from runspine.replay.making import RGB
+from runspine.sdk.drawing import RGB, cheapen
 
 Frame = np.ndarray[Any, Any]
-# MuJoCo's numbers for shadows and reflections, which cost two thirds of the time without a GPU.
-DEAR_FLAGS = (0, 2)
 
 
 class NoFrame(RunspineError):
@@ -76,16 +74,9 @@ class Camera:
             if self._mujoco and not self._cheapened:
                 # The viewer is made by the first frame, which is thrown away.
                 self._bare.render()
-                self._cheapen()
+                self._cheapened = True
+                cheapen(self._bare)
             return self._bare.render() if self._switch else self._env.render()
         finally:
             if self._switch:
                 self._bare.render_mode = None
-
-    def _cheapen(self) -> None:
-        self._cheapened = True
-        viewer = getattr(self._bare.mujoco_renderer, "viewer", None)
-        scene = getattr(viewer, "scn", None)
-        if scene is not None:
-            for flag in DEAR_FLAGS:
-                scene.flags[flag] = 0

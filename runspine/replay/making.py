@@ -14,12 +14,9 @@ from typing import Any
 from runspine.errors import RunspineError
 from runspine.nearest import not_accepted
 from runspine.replay.providers import BY_IMPORT, module_for, package_for
+from runspine.sdk.drawing import HEADLESS
 from runspine.sdk.tagged import untagged
 from runspine.wire.v1.telemetry_pb2 import EnvMade
-
-RGB = "rgb_array"
-# Nobody looks at a window: frames are taken from memory.
-HEADLESS = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "egl", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
 
 
 class NoEnv(RunspineError):

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from runspine.replay.divergence import Changed, Divergence, changed_packages
-from runspine.replay.making import RGB, NoEnv, close_env, make_env, versions_now
+from runspine.replay.making import NoEnv, close_env, make_env, versions_now
 from runspine.replay.record import Record
 from runspine.replay.stage import Moment, Stage
 from runspine.replay.ways import Way, ways_of
+from runspine.sdk.drawing import RGB
 from runspine.sdk.snapshot import Diverged
 
 # Of an env's description: env line, make-kwargs, render mode, size.

@@ -81,6 +81,10 @@ def env(slot: int, what: Identity, at: float) -> str:
     return dumps({"type": "env", "slot": slot, **what._asdict(), "t": round(at, 6)})
 
 
+def total(rewards: list[Any]) -> float:
+    return sum(_doubles(rewards))
+
+
 def _doubles(rewards: list[Any]) -> array[float]:
     try:
         return array("d", rewards)

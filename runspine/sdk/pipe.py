@@ -61,6 +61,10 @@ class Pipe:
         if self._size >= FULL_BYTES or not 0 <= time.monotonic() - self._written_at < LONGEST_WAIT:
             self.flush()
 
+    def waiting(self, make: Callable[..., str]) -> list[tuple[Any, ...]]:
+        """What lines of this kind will be made of, oldest first."""
+        return [args for maker, args in self._pending if maker is make]
+
     def miss(self) -> None:
         """Count what could not be said, unless nobody ever listened."""
         if self.trouble:

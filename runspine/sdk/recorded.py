@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 
+from runspine.sdk.drawing import drawing
 from runspine.sdk.episode import Episode
 from runspine.sdk.generator import generator_state, system_state
 from runspine.sdk.identity import identity_of, name_of
@@ -20,6 +21,7 @@ class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any], tape: Tape) -> None:
         super().__init__(env)
         self.tape = tape
+        tape.draw = drawing(env)
         self._bare = env.unwrapped
         # An attribute of the instance: found without the class, and free of `self`.
         self.step = tape.recording(env.step)  # type: ignore[method-assign, assignment]

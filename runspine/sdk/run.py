@@ -18,6 +18,7 @@ from runspine.sdk import lines
 from runspine.sdk.pipe import LONGEST_WAIT, Pipe
 from runspine.sdk.tape import Tape
 from runspine.sdk.text import dumps
+from runspine.sdk.view import View
 
 DEFAULT_SEED = 1
 # A metric on the wire, about.
@@ -58,6 +59,7 @@ class Run:
         inside = bool(self.id) and descriptor.isdecimal()
         self.pipe = Pipe(int(descriptor) if inside else None, self.dir, environment)
         self.capture = given("RUNSPINE_CAPTURE", "") if self.pipe.open else "none"
+        self.view = View(given("RUNSPINE_VIEW", "") if inside else "")
         self.lock = threading.RLock()
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
         self._tapes: list[Tape] = []
@@ -207,6 +209,7 @@ class Run:
 
     def add_tape(self, tape: Tape) -> None:
         self._tapes.append(tape)
+        self.view.slots = max(self.view.slots, tape.slot + 1)
 
     def retire(self, tape: Tape) -> None:
         """Its env is closed; its steps count on."""
@@ -238,6 +241,7 @@ class Run:
         self.lock = threading.RLock()
         self._child = True
         self.pipe.forked()
+        self.view.forked()
         for tape in self._tapes:
             tape.forked()
 

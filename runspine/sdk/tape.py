@@ -14,6 +14,7 @@ import numpy as np
 
 from runspine.sdk import lines
 from runspine.sdk.columns import Changed, Column, Newest, Numbers, column_for, observation_column
+from runspine.sdk.drawing import draw_nothing
 from runspine.sdk.episode import Episode
 from runspine.sdk.identity import Identity
 from runspine.sdk.pipe import LONGEST_WAIT
@@ -60,6 +61,8 @@ class Tape:
         self.began = 0.0
         self._global_step = 0
         self._actor = ""
+        # Draws the env as it stands, for whoever looks.
+        self.draw = draw_nothing
         self._rebind: Callable[[], None] = lambda: None
         run.add_tape(self)
 
@@ -175,6 +178,9 @@ class Tape:
         if self.failure:
             return NEVER
         rows, now = len(self.rewards), time.time()
+        view = self.run.view
+        if view.alert and view.due(self.slot, now):
+            self.show(now)
         if terminated or truncated:
             self._end(lines.TERMINATED * bool(terminated) | lines.TRUNCATED * bool(truncated), now)
             return 1
@@ -191,8 +197,25 @@ class Tape:
             self.run.flush()
             return 1
         # Twice as many rows at most, so that an env that becomes slow is noticed.
-        more = int(rows * (LONGEST_WAIT - waited) / (waited + 1e-9)) + 1
+        wait = LONGEST_WAIT - waited
+        if view.alert:
+            wait = min(wait, view.wait(self.slot, now))
+        more = int(rows * wait / (waited + 1e-9)) + 1
         return min(rows + min(rows, more), self._limit)
+
+    def show(self, now: float) -> None:
+        """Draw the env for whoever looks, with what stands beside the picture."""
+        hud: dict[str, Any] = {"step": self.run.steps}
+        if (episode := self.episode) is not None:
+            steps = episode.steps + len(self.rewards)
+            hud |= {"episode_id": episode.id, "episode_step": steps, "episode_return": self._value(episode)}
+        self.run.view.take(self.slot, now, self.draw, hud)
+
+    def _value(self, episode: Episode) -> float:
+        """Return of the episode so far: what was said, what waits to be said, and the newest rows."""
+        said = self.run.pipe.waiting(lines.steps)
+        unsaid = [block.rewards for _, block in said if block.episode is episode]
+        return sum((lines.total(rewards) for rewards in (*unsaid, self.rewards)), episode.value)
 
     def cut(self, now: float = 0.0, flags: int = 0) -> None:
         """Say the rows so far; the episode goes on."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from runspine.replay.camera import Camera, NoFrame
-from runspine.replay.making import HEADLESS, RGB
 from runspine.sdk.beginning import Beginning, begin
+from runspine.sdk.drawing import HEADLESS, RGB
 from runspine.video.clip import Clip, Frame, NoVideo, encode
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import structlog
 
 from runspine.log import EventLog
+from runspine.log.link import Link
 from runspine.log.publisher import Publisher
 from runspine.log.subjects import RUNS, attempts_subject, run_subject
 from runspine.run import fold
@@ -37,6 +38,8 @@ from services.worker.telemetry import Telemetry
 from services.worker.trainer import STUCK_SECONDS, Exit, NotStarted, Trainer
 from services.worker.uploads import Uploads
 from services.worker.verdict import Stop, ended, grace_of, is_open, limit_reached, stop_for
+from services.worker.view_socket import Place
+from services.worker.viewing import Viewing
 
 log = structlog.get_logger()
 
@@ -52,6 +55,7 @@ class Attempt:
         self,
         claim: Claim,
         settings: WorkerSettings,
+        link: Link,
         event_log: EventLog,
         recorder: Recorder,
         publisher: Publisher,
@@ -63,6 +67,7 @@ class Attempt:
         self.run_id = claim.run.id
         self.number = claim.attempt
         self._settings = settings
+        self._link = link
         self._log = event_log
         self._recorder = recorder
         self._run = claim.run
@@ -183,18 +188,29 @@ class Attempt:
             return self._ended(self._stop)
         if prepared.obstacle:
             return self._ended(Stop(NOT_STARTED, prepared.obstacle))
-        try:
-            trainer = await Trainer.start(
-                self.claim.entry.name,
-                prepared.command,
-                prepared.directory,
-                prepared.environment,
-                prepared.run_dir / "keeper.lock",
-                self._run.spec.limits,
-            )
-        except NotStarted as error:
-            return self._ended(Stop(NOT_STARTED, f"{prepared.command[0]} could not be started: {error}"))
-        self._trainer = trainer
+        place = await asyncio.to_thread(Place, prepared.run_dir)
+        async with Viewing(self._link, self.run_id, self.number, place, lambda: self.progress):
+            try:
+                trainer = await self._start_trainer(place)
+            except NotStarted as error:
+                return self._ended(Stop(NOT_STARTED, f"{prepared.command[0]} could not be started: {error}"))
+            self._trainer = trainer
+            return await self._stay(trainer)
+
+    async def _start_trainer(self, place: Place) -> Trainer:
+        prepared = self.claim.prepared
+        return await Trainer.start(
+            self.claim.entry.name,
+            prepared.command,
+            prepared.directory,
+            {**prepared.environment, "RUNSPINE_VIEW": str(place.path)},
+            prepared.run_dir / "keeper.lock",
+            self._run.spec.limits,
+        )
+
+    async def _stay(self, trainer: Trainer) -> AttemptExited:
+        """Within its limits, with its progress told, to its end."""
+        prepared = self.claim.prepared
         if self._stop:
             self._halt(trainer, self._stop)
         if limit := self._run.spec.limits.wall_seconds:

@@ -26,3 +26,6 @@ PUBLISH_SECONDS = Histogram(
 BACKLOG = Gauge("runspine_worker_publish_backlog", "Messages that JetStream has not acknowledged yet")
 UPLOADS = Counter("runspine_worker_uploads", "Files of runs handled", ["answer"])
 UPLOADS_DUE = Gauge("runspine_worker_uploads_due", "Files on their way to S3")
+FRAMES = Counter("runspine_worker_frames", "Live frames said to viewers")
+FRAMES_DROPPED = Counter("runspine_worker_frames_dropped", "Live frames that something newer replaced")
+LOOKED_AT = Gauge("runspine_worker_looked_at", "Runs that somebody looks at now")

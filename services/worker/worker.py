@@ -58,6 +58,7 @@ class Worker:
         runners: Mapping[str, Runner],
     ) -> None:
         self._settings = settings
+        self._link = link
         self._log = event_log
         self._publisher = publisher
         self._runners = runners
@@ -176,6 +177,7 @@ class Worker:
         attempt = Attempt(
             claim,
             self._settings,
+            self._link,
             self._log,
             self._recorder,
             self._publisher,

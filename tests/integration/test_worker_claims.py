@@ -94,6 +94,7 @@ class Bench:
         attempt = Attempt(
             claim,
             self.settings,
+            self.rig.link,
             self.rig.log,
             self.recorder,
             self.rig.publisher,

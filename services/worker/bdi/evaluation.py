@@ -53,6 +53,7 @@ class Evaluation(World):
         return False
 
     def _seed(self) -> int:
+        self.run.view.about["batch"] = self.batch + 1
         if not self._returns:
             self._began = time.monotonic()
         return self.args.seed + self.history.episodes

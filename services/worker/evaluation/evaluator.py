@@ -76,6 +76,7 @@ class Evaluation:
             self.run.finish()
 
     def _batch(self, batch: int) -> None:
+        self.run.view.about["batch"] = batch + 1
         returns, lengths = [], []
         began = time.monotonic()
         for number in range(batch * self.asked.episodes, (batch + 1) * self.asked.episodes):

@@ -1,0 +1,260 @@
+"""Frames of a trainer's envs: drawn only while somebody looks, and never at the trainer's expense."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from runspine.sdk.drawing import NotDrawn, drawing
+from runspine.sdk.view import View, thinned
+from tests.unit.sdk_rig import Listener, of_type
+from tests.unit.view_rig import Watcher, until
+
+
+@pytest.fixture
+def watcher(tmp_path: Path) -> Iterator[Watcher]:
+    watcher = Watcher(tmp_path / "view.sock")
+    yield watcher
+    watcher.close()
+
+
+def listener(watcher: Watcher, tmp_path: Path) -> Listener:
+    return Listener(tmp_path, view=str(watcher.path))
+
+
+def step_until(env: Any, probe: Any, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not probe():
+        assert time.monotonic() < deadline, "waited in vain"
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            env.reset()
+
+
+def test_nothing_is_drawn_until_somebody_looks_and_again_when_nobody_does(
+    watcher: Watcher, tmp_path: Path
+) -> None:
+    told = listener(watcher, tmp_path)
+    env = told.wrap(gymnasium.make("CartPole-v1"))
+    env.reset(seed=1)
+    step_until(env, lambda: watcher.connections)
+    step_until(env, lambda: told.run.steps > 2000)
+    assert told.run.view.drawn == 0
+    watcher.look(fps=30)
+    step_until(env, lambda: len(watcher.seen) >= 5)
+    watcher.say(look=None)
+    step_until(env, lambda: not told.run.view.alert)
+    drawn, steps = told.run.view.drawn, told.run.steps
+    step_until(env, lambda: told.run.steps > steps + 2000)
+    assert told.run.view.drawn == drawn
+    told.lines()
+
+
+def test_a_frame_shows_the_env_and_says_step_episode_and_return_so_far(
+    watcher: Watcher, tmp_path: Path
+) -> None:
+    told = listener(watcher, tmp_path)
+    env = told.wrap(gymnasium.make("CartPole-v1"), slot=3)
+    env.reset(seed=1)
+    step_until(env, lambda: watcher.connections)
+    told.run.view.about["batch"] = 7
+    watcher.look()
+    step_until(env, lambda: len(watcher.seen) >= 3)
+    header, data = watcher.seen[-1]
+    assert (header["width"], header["height"], header["slot"], header["slots"]) == (600, 400, 3, 4)
+    picture = np.frombuffer(data, np.uint8).reshape(400, 600, 3)
+    assert picture.min() < 50
+    assert picture.max() == 255
+    hud = header["hud"]
+    # CartPole pays one for each step.
+    assert hud["episode_return"] == hud["episode_step"] > 0
+    assert hud["episode_id"].startswith("3-")
+    assert hud["step"] <= told.run.steps
+    assert hud["batch"] == 7
+    told.lines()
+
+
+def test_frames_come_at_the_rate_that_was_asked_for(watcher: Watcher, tmp_path: Path) -> None:
+    told = listener(watcher, tmp_path)
+    env = told.wrap(gymnasium.make("CartPole-v1"))
+    env.reset(seed=1)
+    step_until(env, lambda: watcher.connections)
+    watcher.look(fps=10)
+    step_until(env, lambda: watcher.seen)
+    began, first = time.monotonic(), told.run.view.drawn
+    step_until(env, lambda: time.monotonic() > began + 1.5)
+    # At most what was asked for, however loaded the machine is; most of it on any that is not.
+    assert 8 <= told.run.view.drawn - first <= 16
+    told.lines()
+
+
+def test_only_the_slots_looked_at_are_drawn(watcher: Watcher, tmp_path: Path) -> None:
+    told = listener(watcher, tmp_path)
+    envs = [told.wrap(gymnasium.make("CartPole-v1"), slot=slot) for slot in range(3)]
+    for env in envs:
+        env.reset(seed=1)
+    step_until(envs[0], lambda: watcher.connections)
+    watcher.look(slots=[1])
+    until(lambda: told.run.view.alert)
+    for _ in range(3):
+        for env in envs:
+            step_until(env, lambda at=told.run.steps: told.run.steps > at + 500)
+    until(lambda: watcher.seen)
+    assert {seen.header["slot"] for seen in watcher.seen} == {1}
+    told.lines()
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "LunarLander-v3"])
+def test_an_env_that_is_looked_at_goes_on_exactly_as_one_that_is_not(
+    env_id: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    def trace(env: Any, steps: int) -> list[Any]:
+        said = [env.reset(seed=5)[0].tobytes()]
+        rng = np.random.default_rng(1)
+        for _ in range(steps):
+            seen, reward, terminated, truncated, _ = env.step(int(rng.integers(env.action_space.n)))
+            said.append((seen.tobytes(), reward))
+            if terminated or truncated:
+                said.append(env.reset()[0].tobytes())
+        return said
+
+    bare = trace(gymnasium.make(env_id), 2000)
+    told = listener(watcher, tmp_path)
+    env = told.wrap(gymnasium.make(env_id))
+    env.reset(seed=5)
+    step_until(env, lambda: watcher.connections)
+    watcher.look()
+    step_until(env, lambda: watcher.seen)
+    drawn = told.run.view.drawn
+    assert trace(env, 2000) == bare
+    assert told.run.view.drawn > drawn
+    assert env.unwrapped.render_mode is None
+    told.lines()
+
+
+def test_an_env_that_cannot_be_drawn_says_why_and_trains_on(watcher: Watcher, tmp_path: Path) -> None:
+    class Blind(gymnasium.Env[Any, Any]):
+        metadata = {"render_modes": ["ansi"]}  # noqa: RUF012
+        observation_space = gymnasium.spaces.Discrete(2)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, **_: Any) -> tuple[int, dict[str, Any]]:
+            return 0, {}
+
+        def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            return 1, 1.0, False, False, {}
+
+    told = listener(watcher, tmp_path)
+    env = told.wrap(Blind())
+    env.reset()
+    step_until(env, lambda: watcher.connections)
+    watcher.look()
+    step_until(env, lambda: watcher.seen)
+    assert watcher.seen[0].header["trouble"] == "Blind draws no pictures; it knows ansi"
+    steps = told.run.steps
+    step_until(env, lambda: told.run.steps > steps + 5000)
+    assert len(watcher.seen) == 1
+    assert sum(line["n"] for line in of_type(told.lines(), "steps")) == told.run.steps
+
+
+def test_an_env_with_a_window_is_left_alone_and_one_with_frames_keeps_its_mode() -> None:
+    shown = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    shown.reset(seed=1)
+    assert drawing(shown)().shape == (400, 600, 3)
+    assert shown.unwrapped.render_mode == "rgb_array"
+    shown.unwrapped.render_mode = "human"
+    with pytest.raises(NotDrawn, match="window of its own"):
+        drawing(shown)()
+
+
+def test_drawing_does_not_keep_an_env_alive_nor_take_sigterm_from_the_trainer(tmp_path: Path) -> None:
+    env = gymnasium.make("CartPole-v1")
+    draw = drawing(env)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        env.reset(seed=1)
+        draw()
+        (tmp_path / "drawn").touch()
+        time.sleep(30)
+        os._exit(0)
+    until((tmp_path / "drawn").exists)
+    os.kill(child, signal.SIGTERM)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+    del env
+    with pytest.raises(NotDrawn, match="gone"):
+        draw()
+
+
+def test_what_viewers_say_waits_for_whoever_acts_and_the_newest_are_kept(
+    watcher: Watcher, tmp_path: Path
+) -> None:
+    view = View(str(watcher.path))
+    view.open()
+    for number in range(1500):
+        watcher.say(input={"number": number})
+    until(view.commands.full)
+    watcher.say(pace={"paused": True})
+    found: list[dict[str, Any]] = []
+    while not found or "pace" not in found[-1]:
+        found.append(view.commands.get(timeout=20))
+    numbers = [each["input"]["number"] for each in found[:-1]]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 1499
+    assert len(numbers) <= 1500
+
+
+def test_a_worker_that_stalls_or_vanishes_does_not_hold_up_the_trainer(tmp_path: Path) -> None:
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(str(tmp_path / "view.sock"))
+    server.listen()
+    view = View(str(tmp_path / "view.sock"))
+    view.open()
+    connection, _ = server.accept()
+    connection.sendall(b'{"look": {"fps": 30, "width": 640, "slots": null}}\n')
+    until(lambda: view.look)
+    frame = np.zeros((800, 1200, 3), np.uint8)
+    began = time.monotonic()
+    for number in range(50):
+        view.show(number % 4, frame, {})
+    # A frame's copy and nothing else, though nobody reads.
+    assert time.monotonic() - began < 2
+    connection.close()
+    until(lambda: view.look is None)
+    view.show(0, frame, {})
+    server.close()
+
+
+def test_a_forked_child_opens_a_view_of_its_own(watcher: Watcher, tmp_path: Path) -> None:
+    told = listener(watcher, tmp_path)
+    env = told.wrap(gymnasium.make("CartPole-v1"), slot=0)
+    env.reset(seed=1)
+    step_until(env, lambda: watcher.connections)
+    child = os.fork()
+    if child == 0:
+        told.run.forked()
+        other = told.wrap(gymnasium.make("CartPole-v1"), slot=1)
+        other.reset(seed=1)
+        step_until(other, lambda: told.run.view.drawn > 3)
+        time.sleep(0.5)
+        os._exit(0)
+    until(lambda: len(watcher.connections) == 2)
+    watcher.look()
+    step_until(env, lambda: {seen.header["slot"] for seen in watcher.seen} == {0, 1})
+    assert os.waitpid(child, 0)[1] == 0
+    told.lines()
+
+
+def test_a_large_picture_is_thinned_to_at_most_twice_the_width_wanted() -> None:
+    assert thinned(np.zeros((1440, 1440, 3), np.uint8), 320).shape == (480, 480, 3)
+    assert thinned(np.zeros((400, 600, 3), np.uint8), 320).shape == (400, 600, 3)
+    assert thinned(np.zeros((90_000, 100, 3), np.uint8), 320).shape[0] * 50 <= 4 << 20

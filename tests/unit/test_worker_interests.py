@@ -1,0 +1,111 @@
+"""Who looks, added up; and pictures that fit into a message."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+
+from runspine.wire.v1.live_pb2 import Interest
+from services.worker.interests import MOST_VIEWERS, REMEMBERED, Interests, Wish
+from services.worker.picture import NotAFrame, Shown, framed, jpeg, shown
+
+
+def test_nobody_wants_anything_and_one_viewer_gets_what_it_asks_for() -> None:
+    interests = Interests()
+    assert interests.wish(0.0) is None
+    assert interests.wait(0.0) is None
+    assert interests.hear(Interest(viewer="a", fps=12, width=200, slots=[3, 1]), 0.0)
+    assert interests.wish(0.0) == Wish(12, 200, (1, 3))
+
+
+def test_several_viewers_get_the_most_that_any_of_them_asks_for() -> None:
+    interests = Interests()
+    interests.hear(Interest(viewer="a", fps=5, width=640, slots=[1]), 0.0)
+    interests.hear(Interest(viewer="b", fps=20, width=100, slots=[2]), 0.0)
+    assert interests.wish(0.0) == Wish(20, 640, (1, 2))
+    interests.hear(Interest(viewer="c", fps=1), 0.0)
+    assert interests.wish(0.0) == Wish(20, 640, None)
+
+
+def test_a_viewer_is_forgotten_after_three_seconds_of_silence_or_at_once_when_it_goes() -> None:
+    interests = Interests()
+    interests.hear(Interest(viewer="a", fps=5), 10.0)
+    interests.hear(Interest(viewer="b", fps=9), 11.0)
+    assert interests.wait(11.0) == REMEMBERED - 1.0
+    wish = interests.wish(10.0 + REMEMBERED)
+    assert wish is not None
+    assert wish.fps == 9
+    interests.hear(Interest(viewer="b", gone=True), 12.0)
+    assert interests.wish(12.0) is None
+
+
+def test_a_viewer_that_says_the_same_again_is_not_new_and_one_that_turns_elsewhere_is() -> None:
+    interests = Interests()
+    assert interests.hear(Interest(viewer="a", fps=5), 0.0)
+    assert not interests.hear(Interest(viewer="a", fps=9), 1.0)
+    assert interests.hear(Interest(viewer="a", fps=9, slots=[2]), 2.0)
+
+
+def test_wishes_beyond_reason_are_brought_within_it_and_so_is_the_number_of_viewers() -> None:
+    interests = Interests()
+    interests.hear(Interest(viewer="a", fps=float("nan"), width=5, slots=[9999]), 0.0)
+    assert interests.wish(0.0) == Wish(1, 64, ())
+    for number in range(1000):
+        interests.hear(Interest(viewer=str(number), fps=1e9, width=1 << 30), 0.0)
+    assert interests.wish(0.0) == Wish(30, 1280, None)
+    assert len(interests._viewers) == MOST_VIEWERS
+
+
+def header(**fields: object) -> dict[str, object]:
+    return {"slot": 1, "width": 8, "height": 6, "at": 1.5, "slots": 2, "hud": {}, **fields}
+
+
+def test_a_picture_is_scaled_to_the_width_wanted_and_never_enlarged() -> None:
+    frame = shown(header(width=600, height=400))
+    for wanted, expected in ((300, (300, 200)), (900, (600, 400))):
+        data, width, height = jpeg(_with(frame, bytes(frame.size)), wanted, 1 << 20)
+        assert (width, height) == Image.open(io.BytesIO(data)).size == expected
+
+
+def test_a_picture_too_large_for_a_message_is_made_worse_until_it_fits() -> None:
+    frame = shown(header(width=1000, height=1000))
+    noise = _with(frame, os.urandom(frame.size))
+    data, width, _ = jpeg(noise, 1000, 100_000)
+    assert len(data) <= 100_000
+    assert width < 1000
+
+
+def test_a_frame_goes_out_with_what_stands_beside_it() -> None:
+    frame = shown(header(hud={"step": 7, "keys": [{"key": "w", "action": "up"}], "unknown": 1}, trouble="no"))
+    sent = framed(_with(frame, bytes(frame.size)), "r", 2, 5, 320, 1 << 20)
+    assert (sent.run_id, sent.attempt, sent.slot, sent.number, sent.at) == ("r", 2, 1, 5, 1_500_000)
+    assert (sent.hud.step, sent.hud.keys[0].action, sent.trouble) == (7, "up", "no")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        header(slot=64),
+        header(slot=-1),
+        header(width=1 << 20, height=1 << 20),
+        header(width=-5),
+        header(hud=None),
+        header(hud={"step": -1}),
+        header(hud={"keys": [1]}),
+        header(at=float("inf")),
+        header(slots="x"),
+        [],
+        None,
+    ],
+)
+def test_what_is_no_frame_is_refused(said: object) -> None:
+    with pytest.raises(NotAFrame):
+        shown(said)
+
+
+def _with(frame: Shown, data: bytes) -> Shown:
+    return replace(frame, data=data)

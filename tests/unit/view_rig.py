@@ -1,0 +1,64 @@
+"""The worker's end of a trainer's view: a socket, what was sent to it, and what it says."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Seen(NamedTuple):
+    header: dict[str, Any]
+    data: bytes
+
+
+class Watcher:
+    """Listens at `path` and keeps what each process of the trainer sends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seen: list[Seen] = []
+        self.connections: list[socket.socket] = []
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(str(path))
+        self._server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def say(self, **said: Any) -> None:
+        until(lambda: self.connections)
+        for connection in self.connections:
+            connection.sendall(json.dumps(said).encode() + b"\n")
+
+    def look(self, fps: float = 30, width: int = 320, slots: list[int] | None = None) -> None:
+        self.say(look={"fps": fps, "width": width, "slots": slots})
+
+    def close(self) -> None:
+        self.path.unlink()
+        for each in (self._server, *self.connections):
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._read, args=(connection,), daemon=True).start()
+
+    def _read(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as file:
+            while line := file.readline():
+                header = json.loads(line)
+                self.seen.append(Seen(header, file.read(header["width"] * header["height"] * 3)))
+
+
+def until(probe: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not probe():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
