@@ -1,4 +1,4 @@
-"""What a play session hears when an actor is chosen: a policy comes with its file, or with the reason why not.
+"""What a session hears when an actor is chosen: a policy comes with its file, or with the reason why not.
 
 A trainer never learns how to reach the store.
 """
