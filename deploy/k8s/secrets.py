@@ -17,7 +17,7 @@ import yaml
 from runspine.bucket_rights import Key, seaweed_identities
 
 BUCKET = "runspine"
-# Services that speak to NATS, to S3, or to neither.
+# Services that speak to NATS, and to S3.
 ON_NATS = ("orchestrator", "telemetry", "artifacts", "worker", "launcher")
 ON_S3 = ("orchestrator", "telemetry", "artifacts", "worker")
 
@@ -48,7 +48,11 @@ def secrets(variables: dict[str, str], tokens: str, namespace: str) -> list[dict
             values["RUNSPINE_S3_ACCESS_KEY"] = variables[f"RUNSPINE_S3_{service.upper()}_ACCESS_KEY"]
             values["RUNSPINE_S3_SECRET_KEY"] = variables[f"RUNSPINE_S3_{service.upper()}_SECRET_KEY"]
         found.append(secret(f"runspine-{service}", values, namespace))
-    page = {"RUNSPINE_TOKEN": variables["RUNSPINE_DASHBOARD_TOKEN"]}
+    page = {
+        "RUNSPINE_TOKEN": variables["RUNSPINE_DASHBOARD_TOKEN"],
+        "RUNSPINE_NATS_USER": "dashboard",
+        "RUNSPINE_NATS_PASSWORD": variables["RUNSPINE_NATS_DASHBOARD_PASSWORD"],
+    }
     admin = Key(variables["RUNSPINE_S3_ADMIN_ACCESS_KEY"], variables["RUNSPINE_S3_ADMIN_SECRET_KEY"])
     keys = {
         name: Key(*(variables[f"RUNSPINE_S3_{name.upper()}_{part}_KEY"] for part in ("ACCESS", "SECRET")))

@@ -85,7 +85,7 @@ def is_installed(service: str) -> bool:
 
 
 def _dashboard(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> Part:
-    """The web page. It speaks to the services as a client does, and has no word with NATS or S3."""
+    """The web page. It speaks to the services as a client does, to NATS for live frames, and never to S3."""
     address = f"{LOOPBACK}:{ports.choose('dashboard')}"
     metrics = f"{LOOPBACK}:{ports.choose('dashboard-metrics')}"
     health = f"http://{metrics}/healthz"
@@ -95,6 +95,9 @@ def _dashboard(home: Home, credentials: Credentials, ports: PortBook, base: dict
         "RUNSPINE_TELEMETRY_ADDRESS": f"{LOOPBACK}:{ports.choose('telemetry')}",
         "RUNSPINE_ARTIFACTS_ADDRESS": f"{LOOPBACK}:{ports.choose('artifacts')}",
         "RUNSPINE_TELEMETRY_METRICS": f"{LOOPBACK}:{ports.choose('telemetry-metrics')}",
+        "RUNSPINE_NATS_URL": f"nats://{LOOPBACK}:{ports.choose('nats')}",
+        "RUNSPINE_NATS_USER": "dashboard",
+        "RUNSPINE_NATS_PASSWORD": credentials.nats["dashboard"],
         "RUNSPINE_TOKEN": credentials.page_token,
         "RUNSPINE_TOKENS_FILE": str(home.tokens_file),
         "RUNSPINE_DASHBOARD_DIR": str(home.dashboard),

@@ -16,8 +16,11 @@ from services.dashboard.edges.answers import explain_errors
 from services.dashboard.edges.api import add_api
 from services.dashboard.edges.api_episodes import add_episode_api
 from services.dashboard.edges.api_files import add_file_api
+from services.dashboard.edges.api_live import add_live_api
 from services.dashboard.edges.backend import Backend
 from services.dashboard.edges.following import Following
+from services.dashboard.edges.live import Hub
+from services.dashboard.edges.recording import Clips
 from services.dashboard.edges.site import build_site, refuse_open_site, serve_site, storage_secret
 from services.dashboard.edges.theatre import Theatre
 from services.dashboard.pages import add_pages
@@ -30,15 +33,18 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         following = Following(backend.seen_by(settings.token.get_secret_value()), RunBook())
         health.add(lambda: following.trouble)
         site = build_site(settings)
-        frames = settings.dashboard_dir / "frames"
-        # A cache: what an earlier process drew is drawn again when somebody wants it.
-        await asyncio.to_thread(shutil.rmtree, frames, ignore_errors=True)
+        frames, clips = settings.dashboard_dir / "frames", settings.dashboard_dir / "clips"
+        # Caches: what an earlier process drew is drawn again when somebody wants it.
+        for folder in (frames, clips):
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        hub = Hub(settings)
         theatre = Theatre(backend, frames)
         explain_errors(site.app)
         add_api(site.app, backend)
         add_episode_api(site.app, theatre)
         add_file_api(site.app, backend)
-        add_pages(Desk(backend, following, site.doors, settings.telemetry_metrics))
+        add_live_api(site.app, backend, site.doors, hub, Clips(clips))
+        add_pages(Desk(backend, following, site.doors, hub, settings.telemetry_metrics))
         ui.run_with(
             site.app,
             title="Runspine",
@@ -48,7 +54,7 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
             show_welcome_message=False,
         )
         try:
-            await run_together(following.run(), serve_site(site))
+            await run_together(following.run(), serve_site(site), hub.run())
         finally:
             await theatre.close()
 

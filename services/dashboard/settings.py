@@ -10,6 +10,9 @@ from runspine.settings import Address, ServiceSettings
 
 
 class DashboardSettings(ServiceSettings):
+    nats_url: str = Field(
+        "", description="where NATS listens, for live frames; without it the page has everything else"
+    )
     http_address: Address = Field("127.0.0.1:8090", description="host:port of the web page")
     address: Address = Field("127.0.0.1:50055", description="host:port of the orchestrator")
     telemetry_address: Address = Field("127.0.0.1:50056", description="host:port of telemetry")

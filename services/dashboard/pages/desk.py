@@ -8,6 +8,7 @@ from fastapi import Request
 
 from services.dashboard.edges.backend import Access, Backend
 from services.dashboard.edges.following import Following
+from services.dashboard.edges.live import Hub
 from services.dashboard.edges.login import COOKIE, Doors, Person
 
 
@@ -16,6 +17,7 @@ class Desk:
     backend: Backend
     following: Following
     doors: Doors
+    live: Hub
     # Where telemetry tells its figures, if anywhere.
     telemetry_metrics: str | None = None
 

@@ -19,10 +19,12 @@ from services.dashboard.pages.run_files import draw_files
 from services.dashboard.pages.run_head import RunHead
 from services.dashboard.pages.run_history import draw_history
 from services.dashboard.pages.run_links import draw_links
+from services.dashboard.pages.run_live import draw_live
 from services.dashboard.pages.run_logs import draw_logs
 
 TABS = {
     "charts": ("Charts", draw_charts),
+    "live": ("Live", draw_live),
     "episodes": ("Episodes", draw_episodes),
     "evaluations": ("Evaluations", draw_evaluations),
     "files": ("Files", draw_files),
