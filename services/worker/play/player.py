@@ -31,6 +31,8 @@ from services.worker.play.session import Session, shown
 REST_SECONDS = 0.05
 # How long the end of an episode is shown to a person who has played it.
 HOLD_SECONDS = 1.0
+# While nothing moves, the same picture is shown again.
+SOON_SECONDS, RARELY_SECONDS = 0.1, 1.0
 # Where an env does not say how fast it is meant to be seen.
 USUAL_RATE = 30.0
 
@@ -54,6 +56,7 @@ class Player:
         # Whether what viewers see is not how things stand, and for whom it was drawn.
         self._stale = True
         self._look: object = None
+        self._again = 0.0
         self.run.view.open()
 
     def _session(self) -> Session:
@@ -175,6 +178,9 @@ class Player:
             "waiting": session.waiting,
             "notice": session.notice,
             "input": session.applied,
+            "turn_based": session.turn_based,
+            "paused": session.paused,
+            "pace": session.steps_per_second,
             "keys": [{"key": key, "action": action} for key, action in session.hints],
         }
         if told != self.run.view.about:
@@ -190,9 +196,15 @@ class Player:
             self.run.flush()
         if view.look is not self._look:
             self._look, self._stale = view.look, True
-        if self._stale and view.look is not None and (wait > REST_SECONDS or view.due(0, now)):
-            self.env.tape.show(now)
-            self._stale = False
+        idle = wait > REST_SECONDS
+        if view.look is None or not (
+            (self._stale and (idle or view.due(0, now))) or (idle and now > self._again)
+        ):
+            return
+        # A frame may be lost, and when nothing moves no other follows: said again soon, then rarely.
+        self._again = now + (SOON_SECONDS if self._stale else RARELY_SECONDS)
+        self._stale = False
+        self.env.tape.show(now)
 
     def _listen(self, seconds: float) -> None:
         """Take in all that is said, waiting at most so long for the first word. Raises Stopped."""

@@ -164,10 +164,13 @@ class Session:
     def _pace(self, order: Pace) -> None:
         if order.steps_per_second > 0:
             self.steps_per_second = min(max(order.steps_per_second, 0.1), 10_000.0)
+            self.notice = f"{self.steps_per_second:g} steps a second"
         if order.turn_based is not None:
             self.turn_based = order.turn_based
+            self.notice = "each step waits for a key" if self.turn_based else "in real time"
         if order.paused is not None:
             self.paused = order.paused
+            self.notice = "paused" if self.paused else "goes on"
         self.reset_asked = self.reset_asked or order.reset
         self._next = 0.0
 
