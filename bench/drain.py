@@ -18,13 +18,13 @@ CHUNK = 1 << 16
 class Drain:
     """A run whose lines are read, understood and counted. `counts` is there after the end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **more: str) -> None:
         read, write = os.pipe()
         command = [sys.executable, "-m", "bench.drain", str(read)]
         self._process = subprocess.Popen(command, pass_fds=[read], stdout=subprocess.PIPE)
         os.close(read)
         self._write = write
-        given = {"RUN_ID": "bench", "RUN_DIR": str(folder), "TELEMETRY_FD": str(write)}
+        given = {"RUN_ID": "bench", "RUN_DIR": str(folder), "TELEMETRY_FD": str(write), **more}
         self.run = Run({f"RUNSPINE_{name}": value for name, value in given.items()})
         self.counts: dict[str, int] = {}
 
@@ -37,8 +37,9 @@ class Drain:
 
 
 @contextmanager
-def drained(folder: Path) -> Iterator[Drain]:
-    drain = Drain(folder)
+def drained(folder: Path, **more: str) -> Iterator[Drain]:
+    """`more` are variables of the run, without their prefix."""
+    drain = Drain(folder, **more)
     try:
         yield drain
     finally:

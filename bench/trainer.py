@@ -110,13 +110,13 @@ def in_turn(bare: Twin, captured: Twin, *, first: bool) -> tuple[Cost, Cost]:
 class Twin:
     """A PPO learner that is told when to do an iteration."""
 
-    def __init__(self, folder: Path, run: Run) -> None:
+    def __init__(self, folder: Path, run: Run, **more: Any) -> None:
         from services.worker.algorithms.envs import Envs
         from services.worker.algorithms.ppo import Args, Learner
         from services.worker.algorithms.training import Training
 
         folder.mkdir()
-        args = Args(total_timesteps=10_000_000)
+        args = Args(total_timesteps=10_000_000, **more)
         with _signals_as_they_are(), _variable("RUNSPINE_RUN_DIR", str(folder)):
             training = Training("ppo", args)
         training.run = run

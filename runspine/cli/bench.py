@@ -63,6 +63,23 @@ def telemetry(quick: bool, rounds: int, steps: int, as_json: bool) -> None:
 
 
 @bench.command()
+@click.option("--iterations", default=60, show_default=True, help="PPO iterations of 1,024 steps each")
+@click.option("--seconds", default=10.0, show_default=True, help="how long memory is watched")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON")
+def frames(iterations: int, seconds: float, as_json: bool) -> None:
+    """What live frames cost the trainer: nobody looking, one viewer, ten; and memory."""
+    import json
+
+    from bench.frames import bench_frames
+    from bench.screen import show, stages
+
+    with stages(5, quiet=as_json) as tell:
+        report = bench_frames(iterations, seconds, tell)
+    click.echo(json.dumps(report.as_json())) if as_json else show(report)
+    raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)
+
+
+@bench.command()
 @click.option("--quick", is_flag=True, help="a hundredth of the points")
 @click.option("--points", default=100_000_000, show_default=True, help="length of the series")
 @click.option("--json", "as_json", is_flag=True, help="the report as JSON")

@@ -131,9 +131,8 @@ class View:
             return
         self._costs[slot] = seconds
         interval = max(look.interval, sum(self._costs.values()) / MOST_SHARE)
-        # From when it was due and not from now, or each frame would be a little late.
-        planned = self._next.get(slot, 0.0) + interval
-        self._next[slot] = planned if now < planned <= now + interval else now + interval
+        # On one grid for all slots: they are drawn, sent and shown together, which costs everybody less.
+        self._next[slot] = (math.floor(now / interval) + 1) * interval
 
     def _hear(self, said: dict[str, Any]) -> None:
         if "look" in said:

@@ -34,6 +34,7 @@ MOST_WAITING = 64 << 20
 LINE_BYTES = 1 << 18
 # A trainer's process that does not read what it is told is told nothing more until it does.
 MOST_UNREAD = 1 << 16
+TOGETHER = 0.003
 # Of a frame's message, for what stands beside the picture.
 BESIDE_BYTES = 16 << 10
 
@@ -181,6 +182,8 @@ class Viewing:
     async def _publish(self) -> None:
         while True:
             await self._ready.wait()
+            # The slots of one moment come one after the other: they are encoded together.
+            await asyncio.sleep(TOGETHER)
             self._ready.clear()
             if self._again:
                 self._again = False

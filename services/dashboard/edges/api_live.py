@@ -23,7 +23,8 @@ from services.dashboard.edges.login import COOKIE, Doors, Person
 from services.dashboard.edges.recording import MOST_SECONDS, Clips, Recording
 
 # Rounds of frames that a page has not yet said it has seen.
-MOST_UNSEEN = 2
+MOST_UNSEEN = 3
+TOGETHER = 0.01
 # A page's words are short.
 MOST_WORDS = 4096
 # Codes of a closed socket, as the page explains them.
@@ -124,6 +125,8 @@ class Page:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             while True:
                 await self._seat.ready.wait()
+                # The slots of one moment come one after the other: they are shown together.
+                await asyncio.sleep(TOGETHER)
                 while self._sent - self._seen >= MOST_UNSEEN:
                     self._caught_up.clear()
                     await self._caught_up.wait()
@@ -145,7 +148,7 @@ class Page:
             except NoVideo as error:
                 await self._tell({"clip": {"error": str(error)}})
                 return
-            about = {"url": f"/api/clips/{clip.path.stem}", "seconds": clip.frames / clip.fps}
+            about = {"url": f"/api/clips/{clip.path.stem}", "seconds": recording.seconds}
             await self._tell({"clip": {**about, "width": clip.width, "height": clip.height}})
 
     async def _end_if_over(self) -> None:

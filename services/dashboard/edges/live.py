@@ -48,12 +48,12 @@ class Seat:
     def wish(self, now: float) -> Wish | None:
         return self._wish if now < self._until else None
 
-    def offer(self, slot: int, message: bytes, now: float) -> None:
-        """Take it if it is wanted, and if it is time for it."""
+    def offer(self, slot: int, message: bytes, now: float, fastest: float = 0.0) -> None:
+        """Take it if it is wanted, and if it is time for it: another page may want more of them."""
         wish = self.wish(now)
         if wish is None or not wish.includes(slot):
             return
-        if now - self._passed.get(slot, 0.0) >= (1 - EARLY) / wish.fps:
+        if wish.fps >= fastest or now - self._passed.get(slot, 0.0) >= (1 - EARLY) / wish.fps:
             self._passed[slot] = now
             self.waiting[slot] = message
             self.ready.set()
@@ -75,6 +75,8 @@ class Room:
         self._seats: set[Seat] = set()
         self.newest: dict[int, Frame] = {}
         self._changed = asyncio.Event()
+        # The most that any page wants.
+        self._fastest = 0.0
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -119,6 +121,7 @@ class Room:
                 if wishes or looked:
                     await self._say(wishes)
                 looked = bool(wishes)
+                self._fastest = max((wish.fps for wish in wishes), default=0.0)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(SAY_EVERY):
                         await self._changed.wait()
@@ -141,7 +144,7 @@ class Room:
         self.newest[frame.slot] = frame
         message, now = packed(frame), time.monotonic()
         for seat in self._seats:
-            seat.offer(frame.slot, message, now)
+            seat.offer(frame.slot, message, now, self._fastest)
 
 
 class Hub:

@@ -16,13 +16,16 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from runspine.tasks import put_down
-from runspine.video.clip import Clip, NoVideo, encode
+from runspine.video.clip import Clip, NoVideo
 from runspine.video.clip import Frame as Picture
+from runspine.video.timed import encode_timed
 from runspine.wire.v1.live_pb2 import Frame
 from services.dashboard.core.mosaic import Mosaic, caption
 from services.dashboard.core.wishes import Wish
 from services.dashboard.edges.live import Room
 
+# Seconds since the beginning, and what was seen then.
+Timed = tuple[float, Picture]
 MOST_SECONDS = 120
 FASTEST = 15
 MOST_KEPT = 20
@@ -57,7 +60,9 @@ class Recording:
     wish: Wish
     path: Path
     began: float = field(default_factory=time.monotonic)
-    _frames: queue.Queue[Picture | None] = field(default_factory=lambda: queue.Queue(MOST_WAITING))
+    _frames: queue.Queue[tuple[float, Picture] | None] = field(
+        default_factory=lambda: queue.Queue(MOST_WAITING)
+    )
     _task: asyncio.Task[None] | None = None
     _clip: asyncio.Task[Clip] | None = None
 
@@ -75,10 +80,9 @@ class Recording:
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._film(), name=f"recording-{self.path.stem}")
-        write = asyncio.to_thread(
-            encode, self._taken(), self.path, fps=self.fps, most=MOST_SECONDS * self.fps
+        self._clip = asyncio.create_task(
+            asyncio.to_thread(encode_timed, self._taken(), self.path, fps=self.fps)
         )
-        self._clip = asyncio.create_task(write)
 
     async def stop(self) -> Clip:
         """The clip. Raises NoVideo."""
@@ -97,15 +101,15 @@ class Recording:
             await self.stop()
         self.path.unlink(missing_ok=True)
 
-    def _taken(self) -> Iterator[Picture]:
+    def _taken(self) -> Iterator[Timed]:
         while (frame := self._frames.get()) is not None:
             yield frame
 
     async def _film(self) -> None:
         """One picture at a time, at an even pace, whatever comes in meanwhile."""
         mosaic: Mosaic | None = None
-        for number in range(MOST_SECONDS * self.fps):
-            await asyncio.sleep(max(0.0, self.began + number / self.fps - time.monotonic()))
+        while self.seconds < MOST_SECONDS:
+            await asyncio.sleep(1 / self.fps - self.seconds % (1 / self.fps))
             shown = [frame for slot, frame in sorted(self.room.newest.items()) if self.wish.includes(slot)]
             drawn = [frame for frame in shown if frame.jpeg]
             if mosaic is None and drawn:
@@ -113,9 +117,9 @@ class Recording:
                 count = max(frame.slots for frame in shown) if not self.wish.slots else len(self.wish.slots)
                 mosaic = Mosaic.of(max(count, len(drawn)), drawn[0].width, drawn[0].height)
             if mosaic is not None:
-                picture = await asyncio.to_thread(compose, mosaic, drawn, self.wish)
+                at, picture = self.seconds, await asyncio.to_thread(compose, mosaic, drawn, self.wish)
                 with contextlib.suppress(queue.Full):
-                    self._frames.put_nowait(picture)
+                    self._frames.put_nowait((at, picture))
 
 
 def compose(mosaic: Mosaic, frames: list[Frame], wish: Wish) -> Picture:

@@ -1,6 +1,6 @@
 // A run as it happens: one picture for each slot, all of them or one, with its figures beside it.
 // Frames come over a web socket; the page says every second what it wants, and falls silent when hidden.
-const RATES = [1, 2, 5, 10, 15, 20, 30], SIZES = { small: 0.6, medium: 1, large: 1.6 }, MOST = 64;
+const RATES = [1, 2, 5, 10, 15, 20, 30], SIZES = { small: 0.6, fit: 1, large: 1 }, MOST = 64;
 const make = (tag, className, text) => {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -21,7 +21,7 @@ export default {
   template: '<div class="rs-watch"></div>',
   props: { run: String, phase: String, ended: Boolean, attempt: Number, trouble: String },
   mounted() {
-    this.fps = Number(kept("fps", 15)); this.size = kept("size", "medium");
+    this.fps = Number(kept("fps", 15)); this.size = kept("size", "fit");
     this.tiles = new Map(); this.one = null; this.paused = false; this.recording = 0; this.times = [];
     this.build();
     this.beat = setInterval(() => this.say(), 1000);
@@ -140,10 +140,13 @@ export default {
       if (said.recording) { this.recording = Date.now(); this.most = said.recording.most; this.figures(); }
       if (said.clip) this.recorded(said.clip);
     },
-    // The server sends the next round when this one is on the screen.
+    // All slots of a round at once, then the server may send the next: the browser composes the page once.
     async catchUp() {
-      const round = this.round;
-      await Promise.all([...this.tiles.values()].map((tile) => tile.drawing));
+      const round = this.round, arrived = this.arriving || [];
+      this.arriving = [];
+      const bitmaps = await Promise.all(arrived.map(([, drawing]) => drawing));
+      if (!document.hidden) await new Promise((done) => requestAnimationFrame(done));
+      arrived.forEach(([tile], index) => { if (bitmaps[index]) this.paint(tile, bitmaps[index]); });
       this.send({ seen: round });
     },
     take(data) {
@@ -157,14 +160,19 @@ export default {
       const tile = this.tiles.get(said.slot);
       if (!tile) return;
       tile.said = said;
-      this.beside(tile);
-      if (said.trouble) { this.refuse(tile, said.trouble); return; }
-      const bytes = new Uint8Array(data, 4 + length);
-      tile.drawing = createImageBitmap(new Blob([bytes], { type: "image/jpeg" })).then((bitmap) => this.paint(tile, bitmap), () => {});
+      if (said.trouble) { this.beside(tile); this.refuse(tile, said.trouble); return; }
+      const picture = new Blob([new Uint8Array(data, 4 + length)], { type: "image/jpeg" });
+      this.arriving = this.arriving || [];
+      this.arriving.push([tile, createImageBitmap(picture).catch(() => null)]);
     },
     paint(tile, bitmap) {
       const { canvas } = tile;
-      if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) { canvas.width = bitmap.width; canvas.height = bitmap.height; }
+      this.beside(tile);
+      if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
+        const shape = bitmap.height / bitmap.width;
+        canvas.width = bitmap.width; canvas.height = bitmap.height;
+        if (Math.abs(shape - (this.shape || 0)) > 0.01) { this.shape = shape; this.arrange(); }
+      }
       canvas.getContext("2d").drawImage(bitmap, 0, 0);
       // Small pictures are made larger by whole pixels: an emulator's are meant to be seen so.
       canvas.classList.toggle("rs-watch-pixels", bitmap.width < 200);
@@ -197,7 +205,11 @@ export default {
       const { slot, hud } = tile.said;
       tile.top.textContent = hud.actor ? `${slot} · ${hud.actor}` : `${slot}`;
       const rows = [["return", short(hud.episode_return)], ["step", many(hud.episode_step)], ["episode", hud.episode]];
-      tile.hud.replaceChildren(...rows.flatMap(([name, value]) => [make("span", "rs-watch-name", name), make("span", "rs-watch-value", value)]));
+      if (!tile.values) {
+        tile.values = rows.map(() => make("span", "rs-watch-value"));
+        tile.hud.append(...rows.flatMap(([name], index) => [make("span", "rs-watch-name", name), tile.values[index]]));
+      }
+      rows.forEach(([, value], index) => { tile.values[index].textContent = value; });
       this.newest = hud;
     },
     refuse(tile, why) {
@@ -215,9 +227,12 @@ export default {
     arrange() {
       const alone = this.one !== null, count = alone ? 1 : this.tiles.size;
       const wide = this.$el.clientWidth < 700 ? Math.min(2, columnsOf(count)) : columnsOf(count);
-      const scale = alone ? 1 : SIZES[this.size];
+      const rows = Math.max(1, Math.ceil(count / Math.max(1, wide))), gap = 8;
+      // As large as fits on the screen without scrolling; "large" takes the whole width.
+      const below = Math.max(260, window.innerHeight - this.grid.getBoundingClientRect().top - window.scrollY - 24);
+      const fitting = ((below - (rows - 1) * gap) / rows / (this.shape || 0.67)) * wide + (wide - 1) * gap;
       this.grid.style.gridTemplateColumns = `repeat(${Math.max(1, wide)}, minmax(0, 1fr))`;
-      this.grid.style.maxWidth = alone ? "" : `${Math.round(wide * 340 * scale)}px`;
+      this.grid.style.maxWidth = this.size === "large" && !alone ? "" : `${Math.round(fitting * (alone ? 1 : SIZES[this.size]))}px`;
       this.grid.classList.toggle("rs-watch-alone", alone);
       for (const [slot, tile] of this.tiles) tile.box.hidden = alone && slot !== this.one;
       this.back.disabled = !alone;

@@ -1,0 +1,205 @@
+"""The Live tab in a real Chromium, against a real stack: envs drawn for whoever looks, and only then."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from bench.browser import Browser, browsing, missing
+from runspine.video.clip import decode
+from tests.e2e.page_rig import LOOKER, PageRig
+from tests.integration.evaluation_rig import ROOT, until
+
+pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    # Selenium's own.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+# Seven CartPoles and an env that cannot be drawn, at a pace that leaves room for a browser.
+TRAINER = """
+import runspine, gymnasium, time
+class Blind(gymnasium.Env):
+    metadata = {"render_modes": ["ansi"]}
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+    def reset(self, **_): return 0, {}
+    def step(self, action): return 0, 1.0, False, False, {}
+run = runspine.init()
+made = [gymnasium.make("CartPole-v1") for _ in range(7)] + [Blind()]
+envs = [runspine.wrap(env, slot=slot) for slot, env in enumerate(made)]
+for env in envs: env.reset(seed=1)
+while True:
+    for env in envs:
+        if any(env.step(env.action_space.sample())[2:4]): env.reset()
+    time.sleep(0.005)
+"""
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
+    rig = PageRig(tmp_path_factory.mktemp("live") / "home")
+    rig.up()
+    yield rig
+    rig.shell("down")
+
+
+@pytest.fixture(scope="module")
+def run_id(rig: PageRig) -> str:
+    # A trainer is given no path of the worker's.
+    command = ["python3", "-c", TRAINER]
+    found = rig.submit(runner="script", command=command, variables={"PYTHONPATH": str(ROOT)})
+    rig.until_phase(found, "running")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(rig: PageRig) -> Iterator[Browser]:
+    with browsing(rig.address) as found:
+        found.login(rig.token)
+        yield found
+
+
+def metric(rig: PageRig, name: str) -> float:
+    with urllib.request.urlopen(f"http://{rig.stack['metrics']['worker']}/metrics", timeout=30) as answer:
+        found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.M)
+    assert found, name
+    return float(found[1])
+
+
+def painted(browser: Browser, slot: int) -> int:
+    return int(browser.find(f'.rs-watch-tile[data-slot="{slot}"]').get_attribute("data-painted") or 0)
+
+
+def state(browser: Browser) -> str:
+    return str(browser.find(".rs-watch").get_attribute("data-state"))
+
+
+def watch(browser: Browser, run_id: str) -> None:
+    browser.open(f"/run/{run_id}?tab=live")
+    browser.until(lambda: state(browser) == "live", "the pictures")
+
+
+def test_eight_slots_move_in_a_grid_with_their_figures(rig: PageRig, browser: Browser, run_id: str) -> None:
+    watch(browser, run_id)
+    browser.until(lambda: all(painted(browser, slot) > 5 for slot in range(7)), "all of them move")
+    tiles = browser.driver.find_elements(By.CSS_SELECTOR, ".rs-watch-tile")
+    places = {(tile.location["x"], tile.location["y"]) for tile in tiles}
+    assert len(places) == 8
+    assert len({y for _, y in places}) == 2
+    hud = re.search(r"return (\d+) step (\d+) episode 3-\d+", tiles[3].text.replace("\n", " "))
+    assert hud, tiles[3].text
+    # CartPole pays one for each step.
+    assert hud[1] == hud[2]
+    browser.until(lambda: "steps/s" in browser.find(".rs-watch-about").text, "the pace of the run")
+    # Another picture than the one before, and not an empty one.
+    pixels = (
+        "const c = document.querySelector('.rs-watch-tile[data-slot=\"0\"] canvas');"
+        "return Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data)"
+        ".reduce((sum, value, at) => (sum * 31 + value * (at % 7)) % 1000003, 7)"
+    )
+    first = browser.script(pixels)
+    browser.until(lambda: browser.script(pixels) != first, "another picture")
+
+
+def test_an_env_that_cannot_be_drawn_says_why_and_offers_its_episodes(browser: Browser, run_id: str) -> None:
+    watch(browser, run_id)
+    tile = browser.find('.rs-watch-tile[data-slot="7"]', "Blind draws no pictures; it knows ansi")
+    link = tile.find_element(By.CSS_SELECTOR, "a")
+    assert (link.get_attribute("href") or "").endswith(f"/run/{run_id}?tab=episodes")
+
+
+def test_one_slot_is_chosen_and_left_with_the_keyboard_and_others_are_not_drawn_meanwhile(
+    browser: Browser, run_id: str
+) -> None:
+    watch(browser, run_id)
+    browser.until(lambda: painted(browser, 2) > 0, "a picture")
+    browser.script("arguments[0].focus()", browser.find('.rs-watch-tile[data-slot="2"]'))
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.until(lambda: len(shown(browser)) == 1, "one of them")
+    at = painted(browser, 2)
+    browser.until(lambda: painted(browser, 2) > at + 5, "it moves")
+    hidden = browser.driver.find_element(By.CSS_SELECTOR, '.rs-watch-tile[data-slot="5"]')
+    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    browser.until(lambda: shown(browser) == ["3"], "its neighbour")
+    still = int(hidden.get_attribute("data-painted") or 0)
+    at = painted(browser, 3)
+    browser.until(lambda: painted(browser, 3) > at + 5, "the neighbour moves")
+    assert int(hidden.get_attribute("data-painted") or 0) == still
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    browser.until(lambda: len(shown(browser)) == 8, "all of them")
+
+
+def shown(browser: Browser) -> list[str | None]:
+    tiles = browser.driver.find_elements(By.CSS_SELECTOR, ".rs-watch-tile")
+    return [tile.get_attribute("data-slot") for tile in tiles if tile.is_displayed()]
+
+
+def test_what_is_shown_is_recorded_to_a_clip(
+    rig: PageRig, browser: Browser, run_id: str, tmp_path: Path
+) -> None:
+    watch(browser, run_id)
+    browser.until(lambda: painted(browser, 0) > 3, "a picture")
+    browser.press('[aria-label="Record what is shown"]')
+    browser.until(lambda: "recording 2 of" in browser.find(".rs-watch-about").text, "it records")
+    browser.press('[aria-label="Stop recording"]')
+    link = browser.find(".rs-watch-clip a", "Download the clip").get_attribute("href")
+    asked = urllib.request.Request(str(link), headers={"Cookie": f"runspine_token={rig.token}"})
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        (tmp_path / "clip.mp4").write_bytes(answer.read())
+    frames = list(decode(tmp_path / "clip.mp4"))
+    assert len(frames) >= 3
+    # Four beside each other are wider than they are high, two rows or not.
+    assert frames[0].shape[1] > frames[0].shape[0]
+    assert any((frame != frames[0]).any() for frame in frames)
+
+
+def test_a_reader_may_watch_and_drawing_stops_when_the_last_page_is_gone(
+    rig: PageRig, browser: Browser, run_id: str
+) -> None:
+    browser.open("/")
+    until(lambda: metric(rig, "runspine_worker_looked_at") == 0, 15)
+    with browsing(rig.address) as reader:
+        reader.login(LOOKER)
+        watch(reader, run_id)
+        reader.until(lambda: painted(reader, 0) > 3, "a reader sees it move")
+        assert metric(rig, "runspine_worker_looked_at") == 1
+        reader.press('[aria-label="Pause (space)"]')
+        until(lambda: metric(rig, "runspine_worker_looked_at") == 0, 15)
+        reader.press('[aria-label="Go on (space)"]')
+        until(lambda: metric(rig, "runspine_worker_looked_at") == 1, 15)
+    # Chromium was killed without a word.
+    until(lambda: metric(rig, "runspine_worker_looked_at") == 0, 15)
+    frames = metric(rig, "runspine_worker_frames_total")
+    browser.open("/")
+    browser.sees("running")
+    assert metric(rig, "runspine_worker_frames_total") == frames
+
+
+def test_nobody_watches_without_a_token(rig: PageRig, run_id: str) -> None:
+    with browsing(rig.address) as stranger:
+        stranger.open("/login")
+        closed = stranger.driver.execute_async_script(
+            "const done = arguments[1];"
+            "const socket = new WebSocket(location.origin.replace('http', 'ws') + arguments[0]);"
+            "socket.onclose = (event) => done(event.code); socket.onmessage = () => done('seen');",
+            f"/api/runs/{run_id}/live",
+        )
+    assert closed == 4401
+
+
+def test_a_run_that_has_ended_offers_its_episodes(rig: PageRig, browser: Browser, run_id: str) -> None:
+    watch(browser, run_id)
+    with rig.shell.client() as client:
+        client.cancel(run_id)
+    browser.until(lambda: state(browser) == "ended", "the page says so", 90)
+    browser.sees("Nobody trains here now")
+    browser.press(".rs-watch-note button", "Play its episodes again")
+    browser.until(lambda: browser.driver.current_url.endswith("tab=episodes"), "its episodes")
