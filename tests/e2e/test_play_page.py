@@ -192,6 +192,27 @@ def test_the_page_offers_only_who_fits_and_shows_two_side_by_side(
     rig.shell("cancel", *runs)
 
 
+def test_an_episode_is_played_on_from_the_step_that_the_scrubber_shows(
+    rig: PageRig, browser: Browser
+) -> None:
+    parent = play(rig, "CartPole-v1", "--actor", "random", "--episodes", 1, "--fps", 500)
+    listed(rig, parent)
+    browser.open(f"/run/{parent}?tab=episodes")
+    browser.sees("exact: all")
+    slider = browser.find(".rs-scrub")
+    for _ in range(4):
+        slider.send_keys(Keys.ARROW_RIGHT)
+    browser.press("button", "Play on from here")
+    browser.sees("Its first steps are played again exactly")
+    browser.press("button", "Play on")
+    browser.until(lambda: parent not in browser.driver.current_url, "the new session")
+    child = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
+    session = Session(browser, child)
+    assert session.told()["step"] == "4"
+    assert rig.run(child).spec.play.fork.step == 4
+    rig.shell("cancel", child)
+
+
 def test_who_may_only_look_sees_everything_and_steers_nothing(rig: PageRig) -> None:
     run_id = play(rig, *LAKE)
     with browsing(rig.address) as looker:
