@@ -204,7 +204,7 @@ def test_an_episode_is_played_on_from_the_step_that_the_scrubber_shows(
         slider.send_keys(Keys.ARROW_RIGHT)
     browser.press("button", "Play on from here")
     browser.sees("Its first steps are played again exactly")
-    browser.press("button", "Play on")
+    browser.press(".q-dialog button", "Play on")
     browser.until(lambda: parent not in browser.driver.current_url, "the new session")
     child = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
     session = Session(browser, child)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
@@ -20,6 +21,7 @@ from runspine.log.link import Account, Link
 from runspine.replay.finding import find_episode
 from runspine.settings import ServiceSettings
 from runspine.wire.v1.live_pb2 import ChooseActor, Control, Hud, Input
+from runspine.wire.v1.telemetry_pb2 import SqlRequest
 from tests.integration.evaluation_rig import Shell, until
 from tests.integration.live_rig import Viewer, looking
 from tests.integration.play_rig import balancer
@@ -154,7 +156,34 @@ async def test_control_goes_to_a_policy_and_back_and_a_damaged_one_changes_nothi
         await ada.press("ArrowLeft")
     await asyncio.to_thread(episodes, shell, run_id)
     await asyncio.to_thread(proven, shell, run_id)
+    query = "SELECT DISTINCT actor FROM steps WHERE episode_id = '0-0' ORDER BY actor"
+    told = await asyncio.to_thread(rows, shell, run_id, query)
+    assert told == [{"actor": "human"}, {"actor": f"policy:{checkpoint}"}]
     await asyncio.to_thread(shell, "cancel", run_id)
+
+
+def rows(shell: Shell, run_id: str, query: str) -> list[dict[str, Any]]:
+    with shell.client() as client:
+        parts = client.stream_telemetry("Sql", SqlRequest(run_id=run_id, query=query))
+        data = b"".join(part.arrow for part in parts)
+    return pa.ipc.open_stream(data).read_all().to_pylist()
+
+
+@pytest.mark.long
+async def test_what_was_played_can_be_learnt_from(shell: Shell, checkpoint: str, tmp_path: Path) -> None:
+    run_id = submitted(shell, "CartPole-v1", "--fps", "100", "--episodes", "2")
+    async with person(shell, run_id) as ada:
+        await ada.press("ArrowLeft")
+        await ada.choose(f"policy:{checkpoint}")
+        await ada.until(lambda: ada.hud.episode_step > 100)
+    await asyncio.to_thread(episodes, shell, run_id, 2)
+    out = ("--out", tmp_path, "--dataset-id", "ada/pole-v0")
+    await asyncio.to_thread(shell, "export", run_id, "--to", "minari", *out)
+    await asyncio.to_thread(shell, "datasets", "add", tmp_path / "ada" / "pole-v0", "--name", "played")
+    file = tmp_path / "bc.yaml"
+    file.write_text("runner: corl\nalgo: bc\ndataset: {name: played}\ntotal_steps: 300\n")
+    told = await asyncio.to_thread(shell, "train", file)
+    assert "completed" in told.stdout
 
 
 async def damaged(shell: Shell) -> str:
