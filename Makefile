@@ -47,6 +47,7 @@ bench: $(VENV)/.dev ## measure the control plane, the cost of capture and teleme
 	$(BIN)/runspine bench trainer
 	$(BIN)/runspine bench telemetry
 	$(BIN)/runspine bench query
+	$(BIN)/runspine bench frames
 
 screenshots: $(VENV)/.dev ## take pictures of every view of the web page, into docs/images
 	$(BIN)/python -m bench.screenshots

@@ -236,7 +236,7 @@ def test_a_page_that_others_could_reach_needs_tokens_and_encryption(tmp_path: Pa
     refuse_open_site(DashboardSettings(http_address="127.0.0.1:8090", tokens_file=None))
 
 
-def test_the_page_of_a_stack_may_only_look_and_knows_no_password(tmp_path: Path) -> None:
+def test_the_page_of_a_stack_may_only_look_and_knows_no_password_but_its_own(tmp_path: Path) -> None:
     home = Home.at(tmp_path / "home")
     home.prepare()
     credentials = load_credentials(home)
@@ -246,7 +246,9 @@ def test_the_page_of_a_stack_may_only_look_and_knows_no_password(tmp_path: Path)
     finally:
         ports.close()
     given = set(part.variables.values())
-    assert not given & {*credentials.nats.values(), credentials.s3_secret_key, credentials.token}
+    others = {password for user, password in credentials.nats.items() if user != "dashboard"}
+    assert not given & {*others, credentials.s3_secret_key, credentials.token}
+    assert part.variables["RUNSPINE_NATS_USER"] == "dashboard"
     assert part.variables["RUNSPINE_TOKEN"] == credentials.page_token
     scopes = {entry["name"]: entry["scope"] for entry in json.loads(home.tokens_file.read_text())}
     assert scopes == {"local": "admin", "dashboard": "read"}

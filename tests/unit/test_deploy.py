@@ -48,7 +48,7 @@ def test_the_stores_are_on_networks_of_their_own_without_a_way_out() -> None:
         for network in COMPOSE["networks"]
     }
     assert COMPOSE["networks"]["log"] == COMPOSE["networks"]["objects"] == {"internal": True}
-    assert on["log"] == {"nats", "orchestrator", "telemetry", "artifacts", "worker"}
+    assert on["log"] == {"nats", "orchestrator", "telemetry", "artifacts", "worker", "dashboard"}
     assert on["objects"] == {"s3", "cli", *OURS}
     assert services["nats"]["networks"] == ["log"]
     assert services["s3"]["networks"] == ["objects"]

@@ -23,15 +23,25 @@ class Watcher:
         self.path = path
         self.seen: list[Seen] = []
         self.connections: list[socket.socket] = []
+        self._greeting = b""
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._server.bind(str(path))
         self._server.listen()
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def greet(self, **said: Any) -> None:
+        """Say this to every process as soon as it connects."""
+        self._greeting = json.dumps(said).encode() + b"\n"
+
     def say(self, **said: Any) -> None:
         until(lambda: self.connections)
         for connection in self.connections:
             connection.sendall(json.dumps(said).encode() + b"\n")
+
+    @property
+    def drawn(self) -> set[int]:
+        """Slots of which there was a picture."""
+        return {seen.header["slot"] for seen in self.seen if any(seen.data)}
 
     def look(self, fps: float = 30, width: int = 320, slots: list[int] | None = None) -> None:
         self.say(look={"fps": fps, "width": width, "slots": slots})
@@ -47,6 +57,7 @@ class Watcher:
                 connection, _ = self._server.accept()
             except OSError:
                 return
+            connection.sendall(self._greeting)
             self.connections.append(connection)
             threading.Thread(target=self._read, args=(connection,), daemon=True).start()
 

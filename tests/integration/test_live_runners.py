@@ -1,0 +1,93 @@
+"""Every kind of trainer can be watched, and learns exactly the same when it is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.trainer import Twin
+from runspine.wire.v1.spec_pb2 import RunSpec, Value
+from services.worker.runners.builtin import BuiltinRunner
+from services.worker.runners.sb3 import Sb3Runner
+from tests.integration.cleanrl_rig import stand_in
+from tests.integration.training_rig import Trainer, start
+from tests.unit.sdk_rig import Listener
+from tests.unit.view_rig import Watcher, until
+
+LOOK = {"fps": 30, "width": 320, "slots": None}
+
+
+@pytest.fixture
+def watcher() -> Iterator[Watcher]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        watcher = Watcher(Path(folder) / "view.sock")
+        watcher.greet(look=LOOK)
+        yield watcher
+        watcher.close()
+
+
+@contextlib.contextmanager
+def ended(trainer: Trainer) -> Iterator[Trainer]:
+    try:
+        yield trainer
+    finally:
+        trainer.process.send_signal(signal.SIGTERM)
+        try:
+            trainer.process.wait(30)
+        except subprocess.TimeoutExpired:
+            trainer.process.kill()
+            trainer.process.wait()
+
+
+@pytest.mark.parametrize(
+    ("runner", "envs", "width"), [(BuiltinRunner, "num_envs", 600), (Sb3Runner, "n_envs", 600)]
+)
+def test_all_envs_of_a_run_are_seen(
+    runner: Any, envs: str, watcher: Watcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNSPINE_VIEW", str(watcher.path))
+    params = {envs: Value(integer=3)}
+    spec = RunSpec(env="CartPole-v1", algo="ppo", total_steps=10_000_000, params=params)
+    launch = runner().launch(spec, tmp_path, sys.executable)
+    with ended(start(tmp_path / "run", launch.command[2:])) as trainer:
+        trainer.until(lambda: watcher.drawn == {0, 1, 2}, 90)
+    assert {seen.header["width"] for seen in watcher.seen} == {600}
+
+
+@pytest.mark.parametrize("script", ["tiny_reinforce", "tiny_random_async"])
+def test_an_unmodified_script_is_seen_and_so_are_the_processes_of_its_envs(
+    script: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    long = ("--total-timesteps", "5000000")
+    with ended(stand_in(tmp_path / "run", script, *long, RUNSPINE_VIEW=str(watcher.path))) as done:
+        done.until(lambda: len(watcher.drawn) >= 2 and len(watcher.seen) > 10, 90)
+        assert not [seen for seen in watcher.seen if seen.header.get("trouble")]
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "LunarLander-v3"])
+def test_a_learner_that_is_watched_has_the_same_weights_bit_by_bit(
+    env_id: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    told = {
+        name: Listener(tmp_path, view=path) for name, path in (("alone", ""), ("seen", str(watcher.path)))
+    }
+    with contextlib.redirect_stdout(io.StringIO()):
+        alone, seen = (Twin(tmp_path / name, each.run, env_id=env_id) for name, each in told.items())
+    before = seen.weights()
+    for _ in range(3):
+        alone.iterate()
+        seen.iterate()
+    until(lambda: watcher.drawn == {0, 1, 2, 3})
+    assert told["alone"].run.view.drawn == 0
+    assert alone.weights() == seen.weights() != before
+    for each in told.values():
+        each.lines()
