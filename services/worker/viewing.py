@@ -28,6 +28,8 @@ log = structlog.get_logger()
 
 MOST_PROCESSES = 128
 MOST_CHOICES = 16
+# How the name of an actor begins that is fetched first.
+POLICY = "policy:"
 # Of frames that wait to be encoded, in all.
 MOST_WAITING = 64 << 20
 # A header line; the pixels that follow it are read whatever their number.
@@ -68,6 +70,7 @@ class Viewing:
         self._interests = Interests()
         self._wish: Wish | None = None
         self._processes: set[asyncio.StreamWriter] = set()
+        self._fetching = 0
         self._choices: asyncio.Queue[Control] = asyncio.Queue(MOST_CHOICES)
         self._waiting: dict[int, Shown] = {}
         # The newest of each slot, for whoever begins to look when nothing moves.
@@ -108,9 +111,11 @@ class Viewing:
         if said.HasField("interest"):
             self._again = self._interests.hear(said.interest, time.monotonic()) or self._again
             self._changed.set()
-        elif said.HasField("actor"):
+        elif said.HasField("actor") and (POLICY in said.actor.actor or self._fetching):
+            # Whoever is chosen while a policy is on its way comes after it.
             with contextlib.suppress(asyncio.QueueFull):
                 self._choices.put_nowait(said)
+                self._fetching += 1
         elif kind := said.WhichOneof("kind"):
             # Keys do not wait behind a checkpoint that is on its way.
             self._tell_all({kind: _plain(getattr(said, kind))})
@@ -139,6 +144,7 @@ class Viewing:
         while True:
             control = await self._choices.get()
             self._tell_all({"actor": await self._before(_plain(control.actor))})
+            self._fetching -= 1
 
     def _tell_all(self, said: dict[str, Any]) -> None:
         for process in self._processes:
