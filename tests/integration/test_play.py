@@ -201,6 +201,7 @@ async def damaged(shell: Shell) -> str:
     return digest
 
 
+@pytest.mark.long
 def test_two_actors_play_the_same_seeds_and_end_by_themselves(shell: Shell, checkpoint: str) -> None:
     arguments = ("--actor", f"policy:{checkpoint[:12]}", "--versus", "random", "--episodes", 2, "--fps", 2000)
     lines = shell("play", "CartPole-v1", *arguments).stdout
@@ -220,12 +221,14 @@ def test_an_actor_is_known_as_soon_as_its_checkpoint_is(shell: Shell, checkpoint
     assert f"policy:{checkpoint}" not in {actor["name"] for actor in other}
 
 
+@pytest.mark.long
 def test_a_policy_of_another_env_does_not_begin_and_says_what_to_do(shell: Shell, checkpoint: str) -> None:
     arguments = ("FrozenLake-v1", "--actor", f"policy:{checkpoint}", "--episodes", 1)
     said = shell("play", *arguments, code=1)
     assert "does not fit FrozenLake-v1" in said.stdout + said.stderr
 
 
+@pytest.mark.long
 def test_a_fork_from_the_command_line_repeats_the_first_steps_bit_for_bit(
     shell: Shell, checkpoint: str
 ) -> None:
