@@ -98,7 +98,7 @@ export default {
     name() {
       if (!this.swap) return;
       const person = !this.hud || this.hud.actor === HUMAN;
-      this.swap.lastChild.textContent = person ? "Hand over to" : "Take back";
+      this.swap.lastChild.textContent = person ? "Hand over" : "Take back";
       this.swap.dataset.acts = this.hud ? this.hud.actor : "";
       const paused = this.paused();
       this.pauseButton.firstChild.textContent = paused ? "play_arrow" : "pause";
