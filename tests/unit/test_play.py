@@ -21,6 +21,7 @@ from runspine.wire.v1.spec_pb2 import PLAY, TRAIN, Dataset, ForkPoint, Play, Run
 from runspine.wire.v1.telemetry_pb2 import GetEpisodeResponse
 from services.orchestrator.core.spec_rules import violations, with_defaults
 from services.worker.play.actors import Actor, Loading, NoActor, chance
+from services.worker.play.fork import Fork
 from services.worker.play.keys import DOWN, LEFT, RIGHT, SPACE, UP, family, is_turn_based, keys_for
 from services.worker.play.launching import command
 from services.worker.play.orders import Choose, Key, Pace, order_of
@@ -326,6 +327,29 @@ def test_a_fork_point_holds_the_first_steps_and_replays_them_exactly(tmp_path: P
     whole = Record(said)
     assert [record.action(n) for n in range(record.length)] == [whole.action(n) for n in range(record.length)]
     assert record.kinds == {"hash": length - 2}
+
+
+def test_a_fork_in_an_env_that_carries_something_over_a_reset_is_whole_too(tmp_path: Path) -> None:
+    def play(listener: Any) -> None:
+        random_play(listener.wrap(gymnasium.make("BipedalWalker-v3")), 3, longest=60)
+
+    said = recorded(tmp_path / "a", play)[-1]
+    path = tmp_path / "fork.record"
+    path.write_bytes(fork_point(RUN, said, 30).record)
+    fork = Fork(path, "fork")
+
+    def go_on(listener: Any) -> None:
+        env = listener.wrap(fork.env())
+        assert fork.reach(env).steps == 30
+        env.tape.hand_to("human")
+        for _ in range(5):
+            env.step(np.zeros(4, np.float32))
+
+    (again,) = recorded(tmp_path / "b", go_on)
+    record = Record(again)
+    assert record.length == 35
+    assert record.beginning.ordinal == fork.way.resets > 0
+    assert Replay(record).verdict.exact
 
 
 def test_a_fork_beyond_the_end_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from runspine.errors import RunspineError
 from runspine.forking import record_of
 from runspine.replay import Record, Replay, Stage, make_env
+from runspine.sdk.identity import identity_of
 from services.worker.algorithms.envs import Unfit
 
 
@@ -49,7 +50,10 @@ class Fork:
     def reach(self, env: Any) -> Standing:
         """Play the first steps in a recorded env. Raises Unfit."""
         tape = env.tape
-        tape.resets = self.way.resets
+        if self.way.resets:
+            # They were not on record; the new episode says how many there were, as the old one did.
+            tape.introduce(lambda: identity_of(env.env))
+            tape.resets = self.way.resets
         tape.hand_to(self.name)
         stage = Stage(self.record, env, self.way._replace(resets=0))
         moment = stage.begin()
