@@ -18,9 +18,10 @@ from runspine.embedded import running_stack
 from runspine.embedded.stack import Stack
 from runspine.endpoint import Endpoint
 from runspine.run import ENDED
-from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.spec_pb2 import RunSpec, Value
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
 SIZE, PHONE = (1280, 800), (500, 860)
 COLOURS = 96
 
@@ -59,9 +60,18 @@ def train(client: Client, scale: int) -> list[str]:
     return ids
 
 
-def views(ids: list[str]) -> dict[str, tuple[str, Callable[[Browser], None]]]:
+def watched(client: Client) -> str:
+    """Eight landers that learn for as long as it takes to look at them."""
+    spec = RunSpec(runner="builtin", algo="ppo", env="LunarLander-v3", seed=1, total_steps=50_000_000)
+    spec.params["num_envs"].CopyFrom(Value(integer=8))
+    # This checkout's own code, also where another one is installed.
+    spec.variables["PYTHONPATH"] = str(ROOT)
+    return client.submit(spec).run.id
+
+
+def views(ids: list[str], live: str) -> dict[str, tuple[str, Callable[[Browser], None]]]:
     """Name of a picture → its address, and what must be there before it is taken."""
-    ppo, other, dqn = ids[:3]
+    ppo, other, dqn = ids[:3] or ["", "", ""]
 
     def scrubbed(browser: Browser) -> None:
         browser.sees("exact: all")
@@ -74,6 +84,14 @@ def views(ids: list[str]) -> dict[str, tuple[str, Callable[[Browser], None]]]:
             lambda: browser.driver.find_elements("css selector", ".rs-curve[data-points]"), "charts"
         )
 
+    def moving(browser: Browser) -> None:
+        def slowest() -> int:
+            tiles = browser.driver.find_elements("css selector", ".rs-watch-tile")
+            return min((int(tile.get_attribute("data-painted") or 0) for tile in tiles), default=0)
+
+        browser.until(lambda: slowest() > 60, "eight slots that move", 120)
+        print(f"{browser.find('.rs-watch-about').text}")
+
     def compared(browser: Browser) -> None:
         browser.sees("Final (IQM")
         charted(browser)
@@ -81,6 +99,7 @@ def views(ids: list[str]) -> dict[str, tuple[str, Callable[[Browser], None]]]:
     return {
         "runs": ("/?by=env", lambda browser: browser.sees("completed")),
         "run": (f"/run/{ppo}", charted),
+        "live": (f"/run/{live}?tab=live", moving),
         "episodes": (f"/run/{ppo}?tab=episodes", scrubbed),
         "files": (f"/run/{ppo}?tab=files", lambda browser: browser.sees("retained")),
         "new": ("/new", lambda browser: browser.sees("Pool default has")),
@@ -90,13 +109,13 @@ def views(ids: list[str]) -> dict[str, tuple[str, Callable[[Browser], None]]]:
     }
 
 
-def take(stack: Stack, ids: list[str], folder: Path) -> None:
+def take(stack: Stack, ids: list[str], live: str, folder: Path, only: str) -> None:
     address = f"http://{stack.addresses['dashboard']}"
     for name, dark, size in (("light", False, SIZE), ("dark", True, SIZE), ("phone", False, PHONE)):
         with browsing(address, size, dark) as browser:
             browser.login(stack.token)
-            for view, (path, ready) in views(ids).items():
-                if name == "phone" and view not in ("runs", "episodes"):
+            for view, (path, ready) in views(ids, live).items():
+                if only not in ("", view) or (name == "phone" and view not in ("runs", "episodes")):
                     continue
                 browser.open(path)
                 ready(browser)
@@ -112,7 +131,7 @@ def save(browser: Browser, path: Path) -> None:
     print(f"{path}  {path.stat().st_size // 1024} KB")
 
 
-async def shoot_all(folder: Path, scale: int) -> None:
+async def shoot_all(folder: Path, scale: int, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="runspine-pictures-") as scratch:
         async with running_stack(Path(scratch) / "home", slots=2, page=True) as stack:
             while stack.parts["dashboard"].state != "ready":
@@ -120,19 +139,22 @@ async def shoot_all(folder: Path, scale: int) -> None:
             there = stack.addresses
             endpoint = Endpoint(there["orchestrator"], there["telemetry"], there["artifacts"], stack.token)
             with Client(endpoint) as client:
-                ids = await asyncio.to_thread(train, client, scale)
-                await asyncio.to_thread(take, stack, ids, folder)
-                client.cancel(ids[-2])
+                ids = await asyncio.to_thread(train, client, scale) if only != "live" else []
+                live = watched(client)
+                await asyncio.to_thread(take, stack, ids, live, folder, only)
+                for run_id in (*ids[-2:-1], live):
+                    client.cancel(run_id)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=IMAGES)
     parser.add_argument("--scale", type=int, default=2500, help="length of the runs")
+    parser.add_argument("--only", default="", help="one view alone, such as live")
     asked = parser.parse_args()
     if missing():
         raise SystemExit(missing())
-    asyncio.run(shoot_all(asked.out, asked.scale))
+    asyncio.run(shoot_all(asked.out, asked.scale, asked.only))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def frames(iterations: int, seconds: float, as_json: bool) -> None:
     from bench.frames import bench_frames
     from bench.screen import show, stages
 
-    with stages(5, quiet=as_json) as tell:
+    with stages(6, quiet=as_json) as tell:
         report = bench_frames(iterations, seconds, tell)
     click.echo(json.dumps(report.as_json())) if as_json else show(report)
     raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)

@@ -94,7 +94,7 @@ def test_eight_slots_move_in_a_grid_with_their_figures(rig: PageRig, browser: Br
     places = {(tile.location["x"], tile.location["y"]) for tile in tiles}
     assert len(places) == 8
     assert len({y for _, y in places}) == 2
-    hud = re.search(r"return (\d+) step (\d+) episode 3-\d+", tiles[3].text.replace("\n", " "))
+    hud = re.search(r"return (\d+) step (\d+) ep\. 3-\d+", tiles[3].text.replace("\n", " "))
     assert hud, tiles[3].text
     # CartPole pays one for each step.
     assert hud[1] == hud[2]

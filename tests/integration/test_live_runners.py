@@ -20,6 +20,7 @@ from services.worker.runners.builtin import BuiltinRunner
 from services.worker.runners.sb3 import Sb3Runner
 from tests.integration.cleanrl_rig import stand_in
 from tests.integration.training_rig import Trainer, start
+from tests.unit import checkpoint_files as files
 from tests.unit.sdk_rig import Listener
 from tests.unit.view_rig import Watcher, until
 
@@ -48,9 +49,7 @@ def ended(trainer: Trainer) -> Iterator[Trainer]:
             trainer.process.wait()
 
 
-@pytest.mark.parametrize(
-    ("runner", "envs", "width"), [(BuiltinRunner, "num_envs", 600), (Sb3Runner, "n_envs", 600)]
-)
+@pytest.mark.parametrize(("runner", "envs"), [(BuiltinRunner, "num_envs"), (Sb3Runner, "n_envs")])
 def test_all_envs_of_a_run_are_seen(
     runner: Any, envs: str, watcher: Watcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +70,18 @@ def test_an_unmodified_script_is_seen_and_so_are_the_processes_of_its_envs(
     with ended(stand_in(tmp_path / "run", script, *long, RUNSPINE_VIEW=str(watcher.path))) as done:
         done.until(lambda: len(watcher.drawn) >= 2 and len(watcher.seen) > 10, 90)
         assert not [seen for seen in watcher.seen if seen.header.get("trouble")]
+
+
+def test_an_evaluation_is_seen_with_the_batch_that_it_is_in(
+    watcher: Watcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNSPINE_VIEW", str(watcher.path))
+    model = files.saved(tmp_path / "dqn.cleanrl_model", files.QNetwork().state_dict())
+    asked = ["--checkpoint", str(model), "--env-id", "CartPole-v1", "--episodes", "2", "--repeat"]
+    with ended(start(tmp_path / "run", ["services.worker.evaluation.evaluator", *asked])) as evaluation:
+        evaluation.until(lambda: watcher.seen and watcher.seen[-1].header["hud"].get("batch", 0) > 2, 90)
+    hud = watcher.seen[-1].header["hud"]
+    assert hud["episode_return"] == hud["episode_step"]
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "LunarLander-v3"])

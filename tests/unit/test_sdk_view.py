@@ -92,8 +92,8 @@ def test_frames_come_at_the_rate_that_was_asked_for(watcher: Watcher, tmp_path: 
     step_until(env, lambda: watcher.seen)
     began, first = time.monotonic(), told.run.view.drawn
     step_until(env, lambda: time.monotonic() > began + 1.5)
-    # At most what was asked for, however loaded the machine is; most of it on any that is not.
-    assert 8 <= told.run.view.drawn - first <= 16
+    # At most what was asked for; a machine that is loaded does not reach it.
+    assert 3 <= told.run.view.drawn - first <= 17
     told.lines()
 
 
@@ -228,6 +228,9 @@ def test_a_worker_that_stalls_or_vanishes_does_not_hold_up_the_trainer(tmp_path:
         view.show(number % 4, frame, {})
     # A frame's copy and nothing else, though nobody reads.
     assert time.monotonic() - began < 2
+    # One of each slot waits, however many were shown.
+    assert view._post is not None
+    assert len(view._post._waiting) <= 4
     connection.close()
     until(lambda: view.look is None)
     view.show(0, frame, {})

@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from runspine.log.link import Account, Link
+from runspine.wire.v1.facts_pb2 import Progress
 from runspine.wire.v1.live_pb2 import Interest
 from services.worker.interests import MOST_VIEWERS, REMEMBERED, Interests, Wish
 from services.worker.picture import NotAFrame, Shown, framed, jpeg, shown
+from services.worker.view_socket import Place
+from services.worker.viewing import MOST_WAITING, Viewing
 
 
 def test_nobody_wants_anything_and_one_viewer_gets_what_it_asks_for() -> None:
@@ -105,6 +110,20 @@ def test_a_frame_goes_out_with_what_stands_beside_it() -> None:
 def test_what_is_no_frame_is_refused(said: object) -> None:
     with pytest.raises(NotAFrame):
         shown(said)
+
+
+async def test_frames_that_wait_are_bounded_for_each_slot_and_in_all(tmp_path: Path) -> None:
+    link = Link(Account("nats://127.0.0.1:1"), "away")
+    viewing = Viewing(link, "r", 1, Place(tmp_path), Progress)
+    small = shown(header())
+    for _ in range(100):
+        viewing._take(_with(small, bytes(small.size)))
+    assert list(viewing._waiting) == [small.slot]
+    large = shown(header(width=2000, height=2000))
+    for slot in range(64):
+        viewing._take(replace(large, slot=slot, data=b""))
+    assert 1 < len(viewing._waiting) < 64
+    assert sum(frame.size for frame in viewing._waiting.values()) <= MOST_WAITING
 
 
 def _with(frame: Shown, data: bytes) -> Shown:

@@ -7,7 +7,7 @@ const make = (tag, className, text) => {
   if (text !== undefined) made.textContent = text;
   return made;
 };
-const short = (value) => (value === null || value === undefined ? "–" : String(+Number(value).toPrecision(5)));
+const short = (value) => (value === null || value === undefined ? "–" : String(+Number(value).toPrecision(4)));
 const many = (value) => Math.round(value).toLocaleString("en-US");
 // As square as it can be, but without gaps where one more column does it: eight are 2 × 4.
 const columnsOf = (count) => {
@@ -204,7 +204,7 @@ export default {
     beside(tile) {
       const { slot, hud } = tile.said;
       tile.top.textContent = hud.actor ? `${slot} · ${hud.actor}` : `${slot}`;
-      const rows = [["return", short(hud.episode_return)], ["step", many(hud.episode_step)], ["episode", hud.episode]];
+      const rows = [["return", short(hud.episode_return)], ["step", many(hud.episode_step)], ["ep.", hud.episode]];
       if (!tile.values) {
         tile.values = rows.map(() => make("span", "rs-watch-value"));
         tile.hud.append(...rows.flatMap(([name], index) => [make("span", "rs-watch-name", name), tile.values[index]]));
