@@ -129,6 +129,8 @@ def test_a_person_plays_frozen_lake_with_keys_and_buttons_and_it_becomes_a_datas
     assert listed(rig, run_id)[0]["episode"]["return"] == 1.0
     browser.open(f"/run/{run_id}?tab=episodes")
     browser.sees("exact: all 6 steps")
+    browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
+    browser.sees("1, by human")
     rig.shell("cancel", run_id)
     rig.until_phase(run_id, "cancelled")
     rig.shell("export", run_id, "--to", "minari", "--out", tmp_path, "--dataset-id", "ada/lake-v0")
