@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ from runspine.wire.v1.spec_pb2 import Value
 # Two implementations of descriptors exist, and their types do not meet.
 Field = Any
 
+_HEX = re.compile(r"([0-9a-f]{2})*\Z")
 _RANGES: dict[int, tuple[int, int]] = {
     FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),
     FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
@@ -216,6 +218,8 @@ def _scalar(field: Field, node: Node, path: str) -> Any:
         return _null(path, node)
     if field.type == FieldDescriptor.TYPE_STRING:
         return node.text  # as it was written: 3e-4 in a command stays 3e-4
+    if field.type == FieldDescriptor.TYPE_BYTES and _HEX.match(node.text):
+        return bytes.fromhex(node.text)
     if field.type == FieldDescriptor.TYPE_ENUM:
         words = enum_words(field.enum_type)
         if plain in words:
@@ -240,6 +244,7 @@ def _expected(field: Field) -> str:
         return f"a whole number from {low} to {high}"
     return {
         FieldDescriptor.TYPE_STRING: "text",
+        FieldDescriptor.TYPE_BYTES: "bytes as hex",
         FieldDescriptor.TYPE_BOOL: "true or false",
         FieldDescriptor.TYPE_DOUBLE: "a finite number",
     }[field.type]

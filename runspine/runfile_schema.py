@@ -27,6 +27,7 @@ PROTO = "runspine/wire/v1/spec.proto"
 _TEXT = {"type": ["string", "number", "boolean"]}
 _SCALARS: dict[int, dict[str, Any]] = {
     FieldDescriptorProto.TYPE_STRING: _TEXT,
+    FieldDescriptorProto.TYPE_BYTES: {"type": "string", "pattern": "^([0-9a-f]{2})*$"},
     FieldDescriptorProto.TYPE_BOOL: {"type": "boolean"},
     FieldDescriptorProto.TYPE_DOUBLE: {"type": "number"},
     FieldDescriptorProto.TYPE_UINT32: {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},

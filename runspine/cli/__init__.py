@@ -26,6 +26,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         ),
         "submit": Entry("runspine.cli.submit:submit", "Submit a run file, or a command."),
         "eval": Entry("runspine.cli.eval:eval_", "Let a checkpoint's policy act, and measure it."),
+        "play": Entry(
+            "runspine.cli.play:play", "Steer an env yourself, or watch a policy; swap at any time."
+        ),
         "validate": Entry("runspine.cli.validate:validate", "Check a run file without running it."),
         "resubmit": Entry("runspine.cli.change:resubmit", "Submit a run again, with changes."),
         "cancel": Entry("runspine.cli.change:cancel", "Stop runs."),
@@ -44,6 +47,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "metrics": Entry("runspine.cli.metrics:metrics", "Series of a run: list, chart, export."),
         "compare": Entry("runspine.cli.compare:compare", "Curves of several runs, over their seeds."),
         "leaderboard": Entry("runspine.cli.leaderboard:leaderboard", "Evaluated checkpoints, best first."),
+        "actors": Entry("runspine.cli.actors:actors", "Who can act in an env."),
         "workers": Entry("runspine.cli.fleet:workers", "Who runs the runs."),
         "runners": Entry("runspine.cli.runners:runners", "What can be run, and a test of it."),
     },

@@ -17,7 +17,7 @@ from runspine.nearest import not_accepted
 from runspine.plain import enum_word, plain_value, to_plain
 from runspine.runfile import spec_yaml
 from runspine.wire.v1.runner_pb2 import Param, ParamType, RunnerInfo
-from runspine.wire.v1.spec_pb2 import EVALUATE, TRAIN, Mode, RunSpec
+from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, Mode, RunSpec
 
 if TYPE_CHECKING:
     from runspine.conformance.result import Result
@@ -27,6 +27,7 @@ HEADINGS = (
     "READY",
     "TRAIN",
     "EVALUATE",
+    "PLAY",
     "RESUME",
     "WARM START",
     "VIDEO",
@@ -187,6 +188,7 @@ def _row(info: RunnerInfo) -> list[Cell | str]:
         Cell("no", "red") if info.not_ready else YES,
         _yes(TRAIN in info.modes),
         _yes(EVALUATE in info.modes),
+        _yes(PLAY in info.modes),
         _yes(info.resumes),
         _yes(info.warm_starts),
         _yes(info.videos),

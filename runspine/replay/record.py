@@ -88,6 +88,10 @@ class Record:
         block, row = self._place(number)
         return self._seen[block], row
 
+    def actor(self, number: int) -> str:
+        """Who chose the action; empty outside a play session."""
+        return self._blocks[self._place(number)[0]].actor
+
     def action(self, number: int, python: bool = False) -> Any:
         """As it was given to the env: a number, an array of its own, or what JSON made of it."""
         block, row = self._place(number)

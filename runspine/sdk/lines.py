@@ -29,6 +29,8 @@ class Block(NamedTuple):
     actions: tuple[Column, list[Any]]
     observations: tuple[Column, list[Any]]
     rewards: list[Any]
+    # Who chose the actions; empty outside a play session.
+    actor: str = ""
 
 
 def steps(slot: int, block: Block) -> str:
@@ -44,7 +46,7 @@ def steps(slot: int, block: Block) -> str:
         f'{{"type":"steps","episode_id":"{block.episode.id}","slot":{slot},"first":{block.first}'
         f',"n":{len(rewards)},"global_step":{block.global_step},"action":{_values(actions)}'
         f',"reward":{{"dtype":"<f8","shape":[],"data":"{base64_text(rewards.tobytes())}"}}'
-        f',"flags":"{flags}"{observations},"t0":{block.began:.6f},"t1":{block.ended:.6f}}}'
+        f',"flags":"{flags}"{observations}{_actor(block)},"t0":{block.began:.6f},"t1":{block.ended:.6f}}}'
     )
 
 
@@ -100,6 +102,10 @@ def _observations(column: Taken) -> str:
     if isinstance(column, bytes):
         return f',"obs_hash":"{base64_text(column)}"'
     return f',"obs":{_values(column)}'
+
+
+def _actor(block: Block) -> str:
+    return f',"actor":{_encode(block.actor)}' if block.actor else ""
 
 
 def _first(begun: Episode) -> str:

@@ -60,6 +60,7 @@ class Tape:
         self._second_look = 2
         self.began = 0.0
         self._global_step = 0
+        self._actor = ""
         # Draws the env as it stands, for whoever looks.
         self.draw = draw_nothing
         self._rebind: Callable[[], None] = lambda: None
@@ -73,6 +74,12 @@ class Tape:
     def busy(self) -> bool:
         """In the middle of a step: only a signal handler or another thread can see that."""
         return self._cutting or len(self.actions.rows) > len(self.rewards)
+
+    def hand_to(self, actor: str) -> None:
+        """Who chooses the actions from here on; a block of steps has one."""
+        if actor != self._actor:
+            self.cut()
+            self._actor = actor
 
     def recording(self, inner: Step) -> Step:
         """`inner`, recorded. Names are bound here so that they need not be looked up in each step.
@@ -243,7 +250,16 @@ class Tape:
             return
         end = now or time.time()
         block = lines.Block(
-            episode, first, self._global_step, flags, self.began, end, actions, observations, rewards
+            episode,
+            first,
+            self._global_step,
+            flags,
+            self.began,
+            end,
+            actions,
+            observations,
+            rewards,
+            self._actor,
         )
         pipe.later(LINE_BYTES + count * self._row_bytes, lines.steps, self.slot, block)
 

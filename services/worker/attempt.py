@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable
 
 import structlog
 
+from runspine.blobs import Blobs
 from runspine.log import EventLog
 from runspine.log.link import Link
 from runspine.log.publisher import Publisher
@@ -30,6 +32,7 @@ from services.worker.desk import Desk
 from services.worker.limits import Guard
 from services.worker.metrics import ATTEMPTS
 from services.worker.output import Output
+from services.worker.play.casting import cast
 from services.worker.recorder import Recorder, now
 from services.worker.settings import WorkerSettings
 from services.worker.spools import Spools
@@ -60,6 +63,7 @@ class Attempt:
         recorder: Recorder,
         publisher: Publisher,
         spools: Spools,
+        blobs: Blobs,
         uploads: Uploads,
         announced: Announced,
     ) -> None:
@@ -76,6 +80,7 @@ class Attempt:
             self.run_id, self.number, claim.run.spec, prepared.redact, publisher, spools
         )
         self._output = Output(prepared.run_dir, self._telemetry)
+        self._blobs = blobs
         self._uploads = uploads
         self._desk = Desk(
             uploads,
@@ -189,7 +194,8 @@ class Attempt:
         if prepared.obstacle:
             return self._ended(Stop(NOT_STARTED, prepared.obstacle))
         place = await asyncio.to_thread(Place, prepared.run_dir)
-        async with Viewing(self._link, self.run_id, self.number, place, lambda: self.progress):
+        casting = functools.partial(cast, self._blobs, prepared.run_dir)
+        async with Viewing(self._link, self.run_id, self.number, place, lambda: self.progress, casting):
             try:
                 trainer = await self._start_trainer(place)
             except NotStarted as error:

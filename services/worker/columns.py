@@ -55,7 +55,9 @@ class StepRun:
         self.next = first.step
 
     def fits(self, step: Step) -> bool:
-        return step.step == self.next and (step.obs is None) == (self._first.obs is None)
+        first = self._first
+        same = (step.obs is None) == (first.obs is None) and step.actor == first.actor
+        return same and step.step == self.next
 
     def add(self, step: Step) -> None:
         self._actions.append(step.action)
@@ -80,6 +82,7 @@ class StepRun:
             first_at=first.at,
             last_at=self._last_at,
             global_step=first.global_step,
+            actor=first.actor,
         )
         if (actions := as_array(self._actions)) is not None:
             block.action.CopyFrom(actions)
@@ -156,6 +159,7 @@ def rows_of(block: StepBlock, start: int, end: int) -> StepBlock:
         last_at=at(end - 1),
         # Only the first step's is known.
         global_step=0 if start else block.global_step,
+        actor=block.actor,
     )
 
 

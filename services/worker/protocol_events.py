@@ -29,6 +29,8 @@ class Step(NamedTuple):
     global_step: int
     # Bytes of the line: a cheap guess at what it will take.
     size: int
+    # Who chose the action, where that can change.
+    actor: str = ""
 
 
 class Metrics(NamedTuple):

@@ -42,6 +42,11 @@ def _where(said: dict[str, Any]) -> tuple[str, int, str]:
     return name(said["episode_id"]), slot(said.get("slot", 0)), "" if agent is None else name(agent)
 
 
+def _actor(said: dict[str, Any]) -> str:
+    actor = said.get("actor")
+    return "" if actor is None else name(actor)
+
+
 def _flags(terminated: object, truncated: object) -> int:
     return (1 if flag(terminated) else 0) | (2 if flag(truncated) else 0)
 
@@ -63,6 +68,7 @@ def _step(said: dict[str, Any], at: int, line: bytes) -> Step:
         _time(said, "t", at),
         count(said.get("global_step", 0)),
         len(line),
+        _actor(said),
     )
 
 
@@ -84,6 +90,7 @@ def _steps(said: dict[str, Any], at: int, line: bytes) -> StepBlock:
         first_at=_time(said, "t0", last),
         last_at=last,
         global_step=count(said.get("global_step", 0)),
+        actor=_actor(said),
     )
     _add_actions(block, said["action"], rows)
     _add_observations(block, said, rows)

@@ -16,7 +16,7 @@ from runspine.log.subjects import attempts_subject
 from runspine.wire.v1.facts_pb2 import ArtifactProduced, Fact, ResumedFrom
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.runner_pb2 import RunnerInfo
-from runspine.wire.v1.spec_pb2 import EVALUATE
+from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY
 from services.worker.artifact import CHECKPOINT, digest_of
 from services.worker.doubts import Doubts
 from services.worker.recorder import Recorder
@@ -27,6 +27,7 @@ log = structlog.get_logger()
 RESUME = "resume"
 WARM_START = "warm_start"
 EVALUATION = "evaluate"
+PLAYING = "play"
 
 
 class Damaged(Exception):
@@ -92,7 +93,11 @@ async def find_start(
     Raises BlobsUnavailable or InDoubt: waiting is better than beginning anew.
     """
     if run.spec.mode == EVALUATE:
-        return await _to_evaluate(blobs, doubts, run, run_dir)
+        wanted = run.spec.evaluation
+        return await _given(blobs, doubts, wanted.digest, wanted.name, run_dir, EVALUATION)
+    if run.spec.mode == PLAY:
+        _, _, digest = run.spec.play.actor.partition(":")
+        return await _given(blobs, doubts, digest, "", run_dir, PLAYING) if digest else Start()
     start = Start()
     if attempt > 1 and runner.resumes:
         history, _ = await recorder.read(attempts_subject(run.id))
@@ -114,18 +119,22 @@ async def find_start(
     return start
 
 
-async def _to_evaluate(blobs: Blobs, doubts: Doubts, run: Run, run_dir: Path) -> Start:
-    wanted = run.spec.evaluation
-    key = f"artifacts/sha256/{wanted.digest[:2]}/{wanted.digest}"
-    size = await blobs.stat(key)
-    asked = ArtifactProduced(name=wanted.name, digest=wanted.digest, key=key, size=size or 0)
-    start = await _first_good(blobs, doubts, wanted.run_id, [asked], run_dir, EVALUATION)
+async def _given(blobs: Blobs, doubts: Doubts, digest: str, name: str, run_dir: Path, kind: str) -> Start:
+    """The checkpoint that the spec names."""
+    asked = await in_store(blobs, digest, name)
+    start = await _first_good(blobs, doubts, "", [asked], run_dir, kind)
     if start.path is None:
         flaw = "; ".join(start.notes).partition(": ")[2]
-        why = f"checkpoint {wanted.digest[:12]} cannot be evaluated: {flaw}"
+        why = f"checkpoint {digest[:12]} cannot be {'evaluated' if kind == EVALUATION else 'played'}: {flaw}"
         return Start(obstacle=why, damaged=start.damaged)
-    # What it is evaluated from is in the spec: the attempt itself goes on from nothing.
-    return Start(start.path, EVALUATION)
+    # What it begins with is in the spec: the attempt itself goes on from nothing.
+    return Start(start.path, kind)
+
+
+async def in_store(blobs: Blobs, digest: str, name: str = "") -> ArtifactProduced:
+    """Where the bytes of a digest lie."""
+    key = f"artifacts/sha256/{digest[:2]}/{digest}"
+    return ArtifactProduced(name=name, digest=digest, key=key, size=await blobs.stat(key) or 0)
 
 
 async def _warm_start(recorder: Recorder, blobs: Blobs, doubts: Doubts, run: Run, run_dir: Path) -> Start:

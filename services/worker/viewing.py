@@ -27,7 +27,9 @@ from services.worker.view_socket import Place
 log = structlog.get_logger()
 
 MOST_PROCESSES = 128
-MOST_CONTROLS = 256
+MOST_CHOICES = 16
+# How the name of an actor begins that is fetched first.
+POLICY = "policy:"
 # Of frames that wait to be encoded, in all.
 MOST_WAITING = 64 << 20
 # A header line; the pixels that follow it are read whatever their number.
@@ -38,12 +40,12 @@ TOGETHER = 0.003
 # Of a frame's message, for what stands beside the picture.
 BESIDE_BYTES = 16 << 10
 
-# What to tell the trainer instead of a message, or None for nothing. A play session that is asked for a
-# policy fetches its checkpoint here, before the trainer hears of it.
-Before = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any] | None]]
+# What to tell the trainer instead of a choice of actor: a policy's checkpoint is fetched here, before
+# the trainer hears of it.
+Before = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
-async def _as_it_is(kind: str, said: dict[str, Any]) -> dict[str, Any] | None:
+async def _as_it_is(said: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
@@ -68,7 +70,8 @@ class Viewing:
         self._interests = Interests()
         self._wish: Wish | None = None
         self._processes: set[asyncio.StreamWriter] = set()
-        self._controls: asyncio.Queue[Control] = asyncio.Queue(MOST_CONTROLS)
+        self._fetching = 0
+        self._choices: asyncio.Queue[Control] = asyncio.Queue(MOST_CHOICES)
         self._waiting: dict[int, Shown] = {}
         # The newest of each slot, for whoever begins to look when nothing moves.
         self._newest: dict[int, Frame] = {}
@@ -85,7 +88,7 @@ class Viewing:
         except OSError as error:
             # The trainer looks for it in vain, and trains unseen.
             log.warning("viewing.no_socket", run_id=self._run_id, path=str(self.path), error=str(error))
-        loops = [self._tell_wishes(), self._pass_on(), self._publish()]
+        loops = [self._tell_wishes(), self._pass_choices(), self._publish()]
         tasks = [asyncio.create_task(loop, name=f"viewing-{self._run_id}") for loop in loops]
         self._stack.push_async_callback(put_down, *tasks)
         await self._stack.enter_async_context(
@@ -108,9 +111,14 @@ class Viewing:
         if said.HasField("interest"):
             self._again = self._interests.hear(said.interest, time.monotonic()) or self._again
             self._changed.set()
-        elif said.WhichOneof("kind"):
+        elif said.HasField("actor") and (POLICY in said.actor.actor or self._fetching):
+            # Whoever is chosen while a policy is on its way comes after it.
             with contextlib.suppress(asyncio.QueueFull):
-                self._controls.put_nowait(said)
+                self._choices.put_nowait(said)
+                self._fetching += 1
+        elif kind := said.WhichOneof("kind"):
+            # Keys do not wait behind a checkpoint that is on its way.
+            self._tell_all({kind: _plain(getattr(said, kind))})
 
     async def _tell_wishes(self) -> None:
         """Tell the trainer's processes what is wanted, as soon as that changes or is forgotten."""
@@ -129,18 +137,18 @@ class Viewing:
             return
         LOOKED_AT.inc((wish is not None) - (self._wish is not None))
         self._wish = wish
-        for process in self._processes:
-            self._tell(process, {"look": wish.as_json() if wish else None})
+        self._tell_all({"look": wish.as_json() if wish else None})
 
-    async def _pass_on(self) -> None:
-        """Everything else that viewers say, in order, to all of the trainer's processes."""
+    async def _pass_choices(self) -> None:
+        """Who shall act, in the order in which it was said."""
         while True:
-            control = await self._controls.get()
-            kind = str(control.WhichOneof("kind"))
-            said = await self._before(kind, _plain(getattr(control, kind)))
-            if said is not None:
-                for process in self._processes:
-                    self._tell(process, {kind: said})
+            control = await self._choices.get()
+            self._tell_all({"actor": await self._before(_plain(control.actor))})
+            self._fetching -= 1
+
+    def _tell_all(self, said: dict[str, Any]) -> None:
+        for process in self._processes:
+            self._tell(process, said)
 
     def _tell(self, process: asyncio.StreamWriter, said: dict[str, Any]) -> None:
         if process.transport.get_write_buffer_size() <= MOST_UNREAD:

@@ -61,6 +61,7 @@ class Worker:
         self._link = link
         self._log = event_log
         self._publisher = publisher
+        self._blobs = blobs
         self._runners = runners
         self._recorder = Recorder(event_log)
         self._journal = Journal(settings.worker_dir)
@@ -182,6 +183,7 @@ class Worker:
             self._recorder,
             self._publisher,
             self._spools,
+            self._blobs,
             self._uploads,
             Announced(self._announcements, claim.entry.name),
         )

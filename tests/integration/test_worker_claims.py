@@ -74,7 +74,7 @@ class Bench:
         self.recorder = Recorder(rig.log)
         self.offers = Offers(rig.link, ["default"])
         self.journal = Journal(self.settings.worker_dir)
-        blobs = FileBlobs(self.settings)
+        self.blobs = blobs = FileBlobs(self.settings)
         self.uploads = Uploads(self.settings.worker_dir / "uploads", blobs, self.recorder)
         self.taker = Taker(
             self.settings,
@@ -99,6 +99,7 @@ class Bench:
             self.recorder,
             self.rig.publisher,
             Spools(self.settings.worker_dir, 64 << 20),
+            self.blobs,
             self.uploads,
             Announced(self.settings.worker_dir / "announced", claim.entry.name),
         )

@@ -60,8 +60,14 @@ class Trainer:
             time.sleep(0.005)
 
 
-def start(folder: Path, command: list[str], resume: Path | None = None, kind: str = "resume") -> Trainer:
-    folder.mkdir(parents=True)
+def start(
+    folder: Path,
+    command: list[str],
+    resume: Path | None = None,
+    kind: str = "resume",
+    variables: dict[str, str] | None = None,
+) -> Trainer:
+    folder.mkdir(parents=True, exist_ok=variables is not None)
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -69,6 +75,7 @@ def start(folder: Path, command: list[str], resume: Path | None = None, kind: st
         "RUNSPINE_RUN_DIR": str(folder),
         "RUNSPINE_TELEMETRY_FD": "",
     }
+    environment |= variables or {}
     if resume:
         environment |= {"RUNSPINE_RESUME": str(resume), "RUNSPINE_RESUME_KIND": kind}
     with (folder / "telemetry.jsonl").open("ab") as telemetry, (folder / "output.txt").open("wb") as output:

@@ -25,4 +25,4 @@ def test_every_field_is_in_the_schema_and_explained() -> None:
     assert [name for name, field in schema["properties"].items() if not field.get("description")] == []
     assert schema["additionalProperties"] is False
     assert schema["properties"]["limits"]["properties"]["wall_seconds"]["type"] == "number"
-    assert schema["properties"]["mode"]["enum"] == ["train", "evaluate"]
+    assert schema["properties"]["mode"]["enum"] == ["train", "evaluate", "play"]

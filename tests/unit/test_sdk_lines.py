@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,3 +160,16 @@ def test_rewards_of_any_number_like_kind_are_said_as_doubles(tmp_path: Path) -> 
     (block,) = of_type(listener.lines(), "steps")
     said = column(block["reward"])
     np.testing.assert_array_equal(said, [1, 0.5, np.float32(0.1), np.nan, 2, 3, np.inf])
+
+
+def test_a_change_of_actor_cuts_the_block_and_is_said_with_it(tmp_path: Path) -> None:
+    listener = Listener(tmp_path)
+    env = listener.wrap(gymnasium.make("CartPole-v1"))
+    env.reset(seed=1)
+    for actor, count in (("", 2), ("human", 3), ("human", 1), ('po"licy', 2)):
+        env.tape.hand_to(actor)
+        for number in range(count):
+            env.step(number % 2)
+    blocks = of_type(listener.lines(), "steps")
+    told = [(block.get("actor"), block["first"], block["n"]) for block in blocks]
+    assert told == [(None, 0, 2), ("human", 2, 4), ('po"licy', 6, 2)]

@@ -73,6 +73,7 @@ def blocks(draw: Any) -> StepBlock:
         first_at=draw(I64),
         last_at=draw(I64),
         global_step=draw(U64),
+        actor=draw(st.sampled_from(["", "", "human", "policy:ab"])),
     )
     texts = st.lists(TEXT, min_size=count, max_size=count)
     if draw(st.booleans()):

@@ -191,3 +191,12 @@ def test_json_of_a_column_is_python_readable() -> None:
     (block,) = gatherer.take()
     assert block.action_json[0].isascii()
     assert json.loads(block.action_json[0])["b"] == "é\ud800"
+
+
+def test_a_change_of_actor_begins_a_new_block() -> None:
+    gatherer = StepGatherer()
+    for number, actor in enumerate(("human", "human", "policy:ab", "human")):
+        gatherer.add(step(number)._replace(actor=actor))
+    told = [(block.actor, block.first_step, block.count) for block in gatherer.take()]
+    assert told == [("human", 0, 2), ("policy:ab", 2, 1), ("human", 3, 1)]
+    assert {piece.actor for piece in pieces_of(block_of(100, 40), 1000)} == {""}

@@ -70,7 +70,7 @@ def test_a_step_keeps_the_trainers_own_values() -> None:
     }
     event = read({**said, "terminated": True, "truncated": True})
     assert isinstance(event, Step)
-    assert event[:-1] == ("a", 2, "red", 4, [1, 2], 1.0, 3, [0.5, 1], 1_500_000, 99)
+    assert event[:-2] == ("a", 2, "red", 4, [1, 2], 1.0, 3, [0.5, 1], 1_500_000, 99)
 
 
 def test_what_a_step_leaves_out_has_a_default() -> None:

@@ -163,14 +163,16 @@ class Play(_message.Message):
     def __init__(self, actor: _Optional[str] = ..., steps_per_second: _Optional[float] = ..., turn_based: _Optional[bool] = ..., episodes: _Optional[int] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ...) -> None: ...
 
 class ForkPoint(_message.Message):
-    __slots__ = ("run_id", "episode", "step")
+    __slots__ = ("run_id", "episode", "step", "record")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     episode: int
     step: int
-    def __init__(self, run_id: _Optional[str] = ..., episode: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
+    record: bytes
+    def __init__(self, run_id: _Optional[str] = ..., episode: _Optional[int] = ..., step: _Optional[int] = ..., record: _Optional[bytes] = ...) -> None: ...
 
 class Dataset(_message.Message):
     __slots__ = ("name", "digest")

@@ -43,6 +43,7 @@ def _step(record: Record, number: int, so_far: float) -> dict[str, Any]:
     return {
         "number": number,
         "action": _text(plain(found.action)),
+        "actor": record.actor(number),
         "reward": finite(found.reward),
         "so_far": finite(so_far),
         "end": _end(found.terminated, found.truncated),

@@ -70,6 +70,9 @@ def packed(frame: Frame) -> bytes:
             "waiting": hud.waiting,
             "notice": hud.notice,
             "input": hud.input,
+            "turn_based": hud.turn_based,
+            "paused": hud.paused,
+            "pace": hud.pace if math.isfinite(hud.pace) else None,
             "keys": [{"key": each.key, "action": each.action} for each in hud.keys],
         },
     }

@@ -15,10 +15,11 @@ from runspine.errors import NotFound, RunspineError
 from runspine.tasks import put_down
 from runspine.video.clip import NoVideo
 from runspine.wire.v1.trainer_pb2 import GetRequest
+from services.dashboard.core.steering import control_of
 from services.dashboard.core.wishes import Wish, wish_of
 from services.dashboard.edges.backend import Backend
 from services.dashboard.edges.live import Hub, Room, Seat
-from services.dashboard.edges.login import COOKIE, Doors
+from services.dashboard.edges.login import COOKIE, Doors, Person
 from services.dashboard.edges.recording import MOST_SECONDS, Clips, Recording
 
 # Rounds of frames that a page has not yet said it has seen.
@@ -38,8 +39,9 @@ def add_live_api(app: FastAPI, backend: Backend, doors: Doors, hub: Hub, clips: 
         if refused is not None:
             await socket.close(*refused)
             return
+        person = doors.person(socket.cookies.get(COOKIE, ""))
         async with hub.seat(run_id) as (room, seat):
-            await Page(socket, room, seat, clips).serve()
+            await Page(socket, room, seat, clips, person).serve()
 
     @app.get("/api/clips/{name}")
     async def clip(name: str) -> Response:
@@ -69,8 +71,11 @@ async def _refused(
 class Page:
     """One open page: its words are heard while its frames are sent."""
 
-    def __init__(self, socket: WebSocket, room: Room, seat: Seat, clips: Clips) -> None:
+    def __init__(
+        self, socket: WebSocket, room: Room, seat: Seat, clips: Clips, person: Person | None
+    ) -> None:
         self._socket, self._room, self._seat, self._clips = socket, room, seat, clips
+        self._person = person
         self._wish: Wish | None = None
         self._recording: Recording | None = None
         self._sent, self._seen = 0, 0
@@ -104,6 +109,15 @@ class Page:
             await self._end_if_over()
         if "record" in said:
             await self._record(bool(said["record"]))
+        if "steer" in said:
+            await self._steer(said["steer"])
+
+    async def _steer(self, said: Any) -> None:
+        """Whoever may start runs may steer one."""
+        if self._person is None or not self._person.may_run:
+            await self._tell({"refused": "this token may only look: log in with one of scope run to steer"})
+        elif not await self._room.steer(control_of(said, self._person.name)):
+            await self._tell({"refused": "NATS does not take it now: press again"})
 
     async def _send(self) -> None:
         """The newest of each slot, round by round, as fast as the page says that it has seen them."""

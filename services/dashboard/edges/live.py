@@ -102,6 +102,10 @@ class Room:
         self._seats.discard(seat)
         self._changed.set()
 
+    async def steer(self, control: Control) -> bool:
+        """Pass on what a person says to the session; whether there was a way."""
+        return await say(self._link, control_subject(self._run_id), control.SerializeToString())
+
     async def close(self) -> None:
         if self._task is not None:
             await put_down(self._task)

@@ -9,6 +9,7 @@ from services.dashboard.pages.compare import add_compare_page
 from services.dashboard.pages.desk import Desk
 from services.dashboard.pages.fleet import add_fleet_page
 from services.dashboard.pages.new import add_new_page
+from services.dashboard.pages.play import add_play_page
 from services.dashboard.pages.run import add_run_page
 from services.dashboard.pages.runs import add_runs_page
 
@@ -19,5 +20,6 @@ def add_pages(desk: Desk) -> None:
     add_run_page(desk)
     add_fleet_page(desk)
     add_new_page(desk)
+    add_play_page(desk)
     add_checkpoints_page(desk)
     add_compare_page(desk)

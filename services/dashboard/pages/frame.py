@@ -12,6 +12,7 @@ from services.dashboard.pages.desk import Desk, Visitor
 NAVIGATION = (
     ("Runs", "/", "view_list"),
     ("New run", "/new", "add_circle_outline"),
+    ("Play", "/play", "sports_esports"),
     ("Checkpoints", "/checkpoints", "inventory_2"),
     ("Compare", "/compare", "stacked_line_chart"),
     ("Fleet", "/fleet", "dns"),

@@ -6,7 +6,7 @@ from fastapi import Request
 from nicegui import ui
 
 from runspine.errors import RunspineError
-from runspine.wire.v1.spec_pb2 import EVALUATE
+from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY
 from runspine.wire.v1.trainer_pb2 import GetRequest, GetResponse
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.frame import frame
@@ -21,8 +21,10 @@ from services.dashboard.pages.run_history import draw_history
 from services.dashboard.pages.run_links import draw_links
 from services.dashboard.pages.run_live import draw_live
 from services.dashboard.pages.run_logs import draw_logs
+from services.dashboard.pages.run_play import draw_play
 
 TABS = {
+    "play": ("Play", draw_play),
     "charts": ("Charts", draw_charts),
     "live": ("Live", draw_live),
     "episodes": ("Episodes", draw_episodes),
@@ -32,6 +34,8 @@ TABS = {
     "config": ("Parameters", draw_config),
     "history": ("History", draw_history),
 }
+# Tabs that only runs of one mode have, and begin with.
+OWN = {EVALUATE: "evaluations", PLAY: "play"}
 
 
 def add_run_page(desk: Desk) -> None:
@@ -52,11 +56,11 @@ async def _draw(desk: Desk, visitor: Visitor, answer: GetResponse, tab: str) -> 
     RunHead(desk, visitor, answer).draw()
     await draw_links(visitor, answer.run)
     address = f"/run/{answer.run.id}"
-    # Batches of episodes are an evaluation's; other runs have none.
-    evaluates = answer.run.spec.mode == EVALUATE
-    shown = {key: title for key, (title, _) in TABS.items() if key != "evaluations" or evaluates}
+    # Batches of episodes are an evaluation's, and keys a session's; other runs have none.
+    own = OWN.get(answer.run.spec.mode, "")
+    shown = {key: title for key, (title, _) in TABS.items() if key not in OWN.values() or key == own}
     if tab not in shown:
-        tab = "evaluations" if evaluates else "charts"
+        tab = own or "charts"
     with ui.tabs().classes("rs-tabs").props("no-caps inline-label outside-arrows mobile-arrows") as tabs:
         for key, title in shown.items():
             ui.tab(key, title)

@@ -18,6 +18,7 @@ from runspine.wire.v1.telemetry_pb2 import (
 )
 from runspine.wire.v1.trainer_pb2 import GetResponse
 from services.dashboard.pages.desk import Desk, Visitor
+from services.dashboard.pages.forking import ask_fork
 from services.dashboard.pages.notices import empty, problem
 from services.dashboard.pages.scrubber import Played, Scrubber
 
@@ -53,6 +54,7 @@ class EpisodesTab:
         # Tokens of the pages before this one.
         self._pages = [""]
         self._scrubber: Scrubber | None = None
+        self._shown = 0
 
     async def draw(self) -> None:
         self._stage = ui.column().classes("w-full")
@@ -61,6 +63,8 @@ class EpisodesTab:
                 'dense outlined aria-label="Order"'
             )
             self._order.on_value_change(self._first)
+            if self._visitor.person.may_run:
+                ui.button("Play on from here", icon="call_split", on_click=self._fork).props("flat dense")
             ui.space()
             self._count = ui.label().classes("rs-quiet")
             self._back = _arrow("chevron_left", "Page before", self._before)
@@ -119,7 +123,11 @@ class EpisodesTab:
                     'flat dense no-caps color="primary" icon="play_circle" :label="String(props.row.index)"'
                 )
 
+    async def _fork(self) -> None:
+        await ask_fork(self._visitor, self._run_id, self._shown)
+
     def _play(self, index: int) -> None:
+        self._shown = index
         played = [Played(self._run_id, str(index), self._name)]
         if self._scrubber is None:
             with self._stage:

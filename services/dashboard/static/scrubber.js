@@ -165,7 +165,7 @@ export default {
       }
       const row = await this.row(pane, step - 1);
       if (!row || pane.wanted !== step) return;
-      text("action", row.action); text("reward", short(row.reward)); text("return so far", short(row.so_far));
+      text("action", row.actor ? `${row.action}, by ${row.actor.replace(/^(policy:.{8}).*/, "$1")}` : row.action); text("reward", short(row.reward)); text("return so far", short(row.so_far));
       text("end", row.end || "no"); text("observation", row.observation);
     },
     async row(pane, number) {

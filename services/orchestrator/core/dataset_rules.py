@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from runspine.log.subjects import is_token
 from runspine.wire.v1.runner_pb2 import RunnerInfo
-from runspine.wire.v1.spec_pb2 import EVALUATE, RunSpec
+from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, RunSpec
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 LIST = "`runspine datasets ls` lists them"
@@ -18,12 +18,13 @@ def dataset_flaws(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> Iterator[
     info = runners.get(spec.runner)
     algo = next((each for each in info.algos if each.name == spec.algo), None) if info else None
     if not spec.HasField("dataset"):
-        if algo is not None and algo.needs_dataset and spec.mode != EVALUATE:
+        if algo is not None and algo.needs_dataset and spec.mode not in (EVALUATE, PLAY):
             yield "spec.dataset", f"is missing: {spec.algo} learns from a registered one; {LIST}"
         return
     wanted = spec.dataset
-    if spec.mode == EVALUATE:
-        yield "spec.dataset", "an evaluation acts in an env: remove it"
+    if spec.mode in (EVALUATE, PLAY):
+        what = "an evaluation" if spec.mode == EVALUATE else "a play session"
+        yield "spec.dataset", f"{what} acts in an env: remove it"
     elif info is not None and algo is not None and not algo.needs_dataset:
         yield "spec.dataset", f"{spec.algo} of runner {spec.runner} does not learn from a dataset: remove it"
     elif info is not None and not info.datasets:

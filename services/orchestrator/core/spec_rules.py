@@ -23,9 +23,10 @@ from runspine.wire.v1.runner_pb2 import (
     ParamType,
     RunnerInfo,
 )
-from runspine.wire.v1.spec_pb2 import EVALUATE, TRAIN, Mode, ObservationPolicy, RunSpec, Value
+from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, Mode, ObservationPolicy, RunSpec, Value
 from services.orchestrator.core.dataset_rules import dataset_flaws
 from services.orchestrator.core.evaluation_rules import DEFAULT_EPISODES, evaluation_flaws
+from services.orchestrator.core.play_rules import play_flaws
 
 MAX_SPEC_BYTES = 256 << 10
 MAX_TEXT = 200
@@ -63,6 +64,10 @@ def with_defaults(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> RunSpec:
         full.evaluation.episodes = full.evaluation.episodes or DEFAULT_EPISODES
         full.evaluation.batches = full.evaluation.batches or 1
         return full
+    if full.mode == PLAY:
+        full.play.actor = full.play.actor or "human"
+        full.algo = full.algo or "play"
+        return full
     info = runners.get(full.runner)
     for param in _schema(full, info) if info else ():
         if param.name not in full.params and param.HasField("default"):
@@ -83,6 +88,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
         *_numbers(spec),
         *_warm_start(spec),
         *(Violation(field, what) for field, what in evaluation_flaws(spec)),
+        *(Violation(field, what) for field, what in play_flaws(spec)),
         *(Violation(field, what) for field, what in dataset_flaws(spec, runners)),
         *_labels(spec),
         *_variables(spec),
@@ -91,7 +97,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
 
 
 def _unknown(spec: RunSpec) -> Iterator[Violation]:
-    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset")
+    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play")
     for message, field in ((spec, "spec"), *((getattr(spec, name), f"spec.{name}") for name in inner)):
         unknown = UnknownFieldSet(message)
         numbers = [str(unknown[index].field_number) for index in range(len(unknown))]
@@ -212,7 +218,7 @@ def _runner(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> Iterator[Violat
     if spec.mode == EVALUATE and EVALUATE in info.modes:
         return  # whose checkpoint it is, and for which env, is in the checkpoint
     algos = {algo.name for algo in info.algos}
-    if algos and spec.algo not in algos:
+    if algos and spec.algo not in algos and spec.mode != PLAY:
         yield Violation("spec.algo", not_accepted(spec.algo, algos))
     if info.envs and not _known_env(spec, info):
         example = "CartPole-v1" if "CartPole-v1" in info.envs else info.envs[0]
@@ -234,7 +240,8 @@ def _runner(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> Iterator[Violat
         yield Violation("spec.warm_start", what)
     if info.needs_gpu and not spec.gpus:
         yield Violation("spec.gpus", f"runner {info.name} needs a GPU: set gpus to 1 or more")
-    yield from _params(spec, info)
+    if spec.mode != PLAY:
+        yield from _params(spec, info)
 
 
 def _known_env(spec: RunSpec, info: RunnerInfo) -> bool:

@@ -27,9 +27,11 @@ class Signature(NamedTuple):
     action: Form | str
     reward: Form
     observation: Form | str
+    # Whether it says who acted. A variant of its own: tables of other runs stay as they were.
+    acted: bool = False
 
     def __str__(self) -> str:
-        return f"a={self.action} r={self.reward} o={self.observation}"
+        return f"a={self.action} r={self.reward} o={self.observation}" + (" by" if self.acted else "")
 
 
 def signature(block: StepBlock) -> Signature | None:
@@ -44,7 +46,7 @@ def signature(block: StepBlock) -> Signature | None:
     observation = _observation(block)
     if not count or not action or not reward or not observation or len(block.flags) != count:
         return None
-    return Signature(action, reward, observation)
+    return Signature(action, reward, observation, bool(block.actor))
 
 
 def _observation(block: StepBlock) -> Form | str | None:
@@ -90,6 +92,8 @@ class _Group:
             columns["data"] = pa.array([b.SerializeToString(deterministic=True) for b in blocks], pa.binary())
             return pa.table(columns)
         columns = self._shared(counts, counts, counters)
+        if self.form.acted:
+            columns["actor"] = coded([b.actor for b in blocks], counts)
         schema = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
         for name, field_, column in self._typed(self.form, blocks):
             columns[name] = column
@@ -154,6 +158,7 @@ def decode(table: pa.Table) -> Iterator[Placed]:
         return
     shared = {name: numpy(table, name) for name in SHARED}
     episodes, agents = _Texts(table, "episode_id"), _Texts(table, "agent_id")
+    actors = _Texts(table, "actor") if "actor" in table.column_names else None
     # As whole columns, which wrap around where single numbers would complain.
     last_at = shared["first_at"] + shared["span"]
     cuts = block_starts(shared["position"], shared["block"])
@@ -169,6 +174,7 @@ def decode(table: pa.Table) -> Iterator[Placed]:
             first_at=int(shared["first_at"][start]),
             last_at=int(last_at[start]),
             global_step=int(shared["counter"][start]) if shared["said"][start] else 0,
+            actor=actors[start] if actors else "",
         )
         fill(block, start, end)
         yield Placed(

@@ -11,8 +11,9 @@ from runspine.nearest import not_accepted
 from runspine.plain import plain_value
 from runspine.runners import Launch, NotReady
 from runspine.wire.v1.runner_pb2 import AlgoInfo, RunnerInfo
-from runspine.wire.v1.spec_pb2 import EVALUATE, TRAIN, RunSpec
+from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, RunSpec
 from services.worker.evaluation.launching import launch_evaluation
+from services.worker.play.launching import launch_play
 from services.worker.runners.args_schema import params_of, summary_of
 from services.worker.runners.env_check import EnvSpaces, check_env, env_kwargs, what_is_missing
 
@@ -29,7 +30,7 @@ class BuiltinRunner:
         return RunnerInfo(
             name="builtin",
             summary="our own algorithms in one readable file each, on any Gymnasium env; resumes exactly",
-            modes=[TRAIN, EVALUATE],
+            modes=[TRAIN, EVALUATE, PLAY],
             algos=[algo_info(name) for name in NAMES],
             resumes=True,
             warm_starts=True,
@@ -44,6 +45,8 @@ class BuiltinRunner:
     def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
         if spec.mode == EVALUATE:
             return launch_evaluation(spec, run_dir, python)
+        if spec.mode == PLAY:
+            return launch_play(spec, run_dir, python)
         if spec.algo not in NAMES:
             raise NotReady(f"algo {not_accepted(spec.algo, NAMES)}")
         spaces = check_env(python, spec, PACKAGES, EXTRA)

@@ -1,0 +1,54 @@
+"""What a spec of mode play must fulfil. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from runspine.ids import is_ulid
+from runspine.wire.v1.spec_pb2 import PLAY, RunSpec
+
+MOST_EPISODES = 1_000_000
+FASTEST = 10_000.0
+_ACTOR = re.compile(r"(human|random|bdi|policy:[0-9a-f]{64})\Z")
+
+
+def play_flaws(spec: RunSpec) -> Iterator[tuple[str, str]]:
+    """Each field that is wrong, and what to do about it."""
+    if spec.mode == PLAY:
+        yield from _of_play(spec)
+    elif spec.HasField("play"):
+        yield "spec.play", "is for mode play alone: remove it, or set mode: play"
+
+
+def _of_play(spec: RunSpec) -> Iterator[tuple[str, str]]:
+    wanted = spec.play
+    if wanted.actor and not _ACTOR.match(wanted.actor):
+        what = f"{wanted.actor[:80]!r} is not human, random, bdi or policy:<sha256>: `runspine play` finds it"
+        yield "spec.play.actor", what
+    elif wanted.actor == "bdi":
+        what = "an agent of spade_bdi reasons in its own process and cannot be handed single steps: "
+        yield "spec.play.actor", what + "let it act with `runner: spade_bdi, mode: evaluate`"
+    pace = wanted.steps_per_second
+    if not math.isfinite(pace) or not (pace == 0 or 0.1 <= pace <= FASTEST):
+        what = f"{pace} is out of range: 0.1 to {FASTEST:.0f} a second, or 0 for the env's own rate"
+        yield "spec.play.steps_per_second", what
+    if wanted.episodes > MOST_EPISODES:
+        yield "spec.play.episodes", f"{wanted.episodes} is out of range: at most {MOST_EPISODES}"
+    if spec.HasField("warm_start"):
+        yield "spec.warm_start", "a session has actors instead: use play.actor: policy:<sha256>"
+    if spec.params:
+        yield "spec.params", "a session takes no parameters of a training: remove them"
+    if wanted.HasField("fork"):
+        yield from _of_fork(spec)
+
+
+def _of_fork(spec: RunSpec) -> Iterator[tuple[str, str]]:
+    fork = spec.play.fork
+    if not is_ulid(fork.run_id):
+        what = f"{fork.run_id[:80]!r} is not the id of a run: give all 26 characters"
+        yield "spec.play.fork.run_id", what
+    if not fork.record:
+        what = "is missing: `runspine play --fork RUN:EPISODE:STEP` puts the episode in"
+        yield "spec.play.fork.record", what

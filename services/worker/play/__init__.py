@@ -1,0 +1,1 @@
+"""Actors that drive an env live: people, policies, chance; changed without stopping."""

@@ -1,0 +1,42 @@
+"""A play session as a process. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from runspine.runners import Launch
+from runspine.wire.v1.spec_pb2 import RunSpec
+from services.worker.runners.env_check import check_env, env_kwargs
+
+PLAYER = "services.worker.play.player"
+PACKAGES = ("torch", "gymnasium", "numpy")
+EXTRA = "runspine[builtin]"
+FORK = "fork.record"
+
+
+def launch_play(spec: RunSpec, run_dir: Path, python: str) -> Launch:
+    """Raises NotReady when the env cannot be made; whether an actor fits is the player's to say."""
+    check_env(python, spec, PACKAGES, EXTRA)
+    if spec.play.HasField("fork"):
+        (run_dir / FORK).write_bytes(spec.play.fork.record)
+    return Launch(command=command(python, spec), directory=run_dir)
+
+
+def command(python: str, spec: RunSpec) -> list[str]:
+    """Every argument in sight; a policy's file comes with RUNSPINE_RESUME."""
+    wanted = spec.play
+    words = [python, "-m", PLAYER, "--env-id", spec.env, "--actor", wanted.actor or "human"]
+    if spec.env_kwargs:
+        words += ["--env-kwargs", json.dumps(env_kwargs(spec), sort_keys=True)]
+    words += ["--seed", str(spec.seed if spec.HasField("seed") else 1)]
+    if wanted.steps_per_second:
+        words += ["--steps-per-second", str(wanted.steps_per_second)]
+    if wanted.HasField("turn_based"):
+        words.append("--turn-based" if wanted.turn_based else "--no-turn-based")
+    if wanted.episodes:
+        words += ["--episodes", str(wanted.episodes)]
+    if wanted.HasField("fork"):
+        fork = wanted.fork
+        words += ["--fork", FORK, "--fork-name", f"fork:{fork.run_id}:{fork.episode}"]
+    return words

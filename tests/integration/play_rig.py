@@ -1,0 +1,93 @@
+"""A player as a worker would start it, with the test in the place of the worker and of the people."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from runspine.wire.v1.telemetry_pb2 import GetEpisodeResponse
+from tests.integration.training_rig import Trainer, start
+from tests.unit.checkpoint_files import QNetwork, saved
+from tests.unit.replay_rig import answers
+from tests.unit.view_rig import Watcher, until
+
+PLAYER = "services.worker.play.player"
+
+
+class Game:
+    """One session: its process, its socket, and what people see."""
+
+    def __init__(self, folder: Path, *arguments: object) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.watcher = Watcher(folder / "v.sock")
+        self.trainer: Trainer = start(
+            folder, [PLAYER, *map(str, arguments)], variables={"RUNSPINE_VIEW": str(self.watcher.path)}
+        )
+        self._numbers = itertools.count(1)
+        self.until(lambda: self.watcher.connections or self.trainer.process.poll() is not None)
+        if self.watcher.connections:
+            self.watcher.look(fps=30)
+
+    @property
+    def hud(self) -> dict[str, Any]:
+        seen = self.watcher.seen
+        return seen[-1].header["hud"] if seen else {}
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return self.trainer.said
+
+    def press(self, key: str, *, wait: bool = True) -> None:
+        """And let go; with `wait`, see that it has become a step."""
+        number = next(self._numbers)
+        self.say(input={"person": "ada", "number": number, "key": key, "down": True})
+        if wait:
+            self.until(lambda: self.hud.get("input", 0) >= number)
+        self.say(input={"person": "ada", "number": next(self._numbers), "key": key, "down": False})
+
+    def choose(self, actor: str, **how: object) -> None:
+        self.say(actor={"person": "ada", "actor": actor, **how})
+
+    def say(self, **said: object) -> None:
+        self.watcher.say(**said)
+
+    def until(self, probe: Any, seconds: float = 30.0) -> None:
+        def running() -> bool:
+            assert self.trainer.process.poll() is None or probe(), self.trainer.output
+            return bool(probe())
+
+        until(running, seconds)
+
+    def end(self) -> list[GetEpisodeResponse]:
+        """Cancel it; its episodes as GetEpisode would answer them."""
+        if self.trainer.process.poll() is None:
+            self.trainer.process.send_signal(signal.SIGTERM)
+        self.trainer.wait()
+        self.watcher.close()
+        return answers(self.lines)
+
+
+def actors_in(said: GetEpisodeResponse) -> list[tuple[str, int]]:
+    """Who acted, and for how many steps, in order."""
+    found: list[tuple[str, int]] = []
+    for block in said.blocks:
+        if found and found[-1][0] == block.actor:
+            found[-1] = (block.actor, found[-1][1] + block.count)
+        else:
+            found.append((block.actor, block.count))
+    return found
+
+
+def balancer(path: Path) -> Path:
+    """A checkpoint as CleanRL's DQN saves it, whose policy keeps CartPole's pole up."""
+    network = QNetwork()
+    state = {name: torch.zeros_like(tensor) for name, tensor in network.state_dict().items()}
+    lean = torch.tensor([0.1, 0.3, 3.0, 1.0])
+    state["network.0.weight"][0], state["network.0.weight"][1] = lean, -lean
+    state["network.2.weight"][0, 0] = state["network.2.weight"][1, 1] = 1.0
+    state["network.4.weight"][1, 0] = state["network.4.weight"][0, 1] = 1.0
+    return saved(path, state)

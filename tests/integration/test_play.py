@@ -1,0 +1,250 @@
+"""Play through a whole stack: from keys on NATS to steps on the log, and all that follows from those."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import SecretStr
+
+from runspine.blobs import S3Blobs
+from runspine.embedded.credentials import load_credentials
+from runspine.embedded.home import Home
+from runspine.embedded.record import running_record
+from runspine.log.link import Account, Link
+from runspine.replay.finding import find_episode
+from runspine.settings import ServiceSettings
+from runspine.wire.v1.live_pb2 import ChooseActor, Control, Hud, Input
+from runspine.wire.v1.telemetry_pb2 import SqlRequest
+from tests.integration.evaluation_rig import Shell, until
+from tests.integration.live_rig import Viewer, looking
+from tests.integration.play_rig import balancer
+
+FROZEN_LAKE = ("FrozenLake-v1", "--set", "env_kwargs.is_slippery=false")
+GOAL = ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowRight"]
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    shell = Shell(tmp_path_factory.mktemp("play") / "home")
+    shell("up", "--detach", "--slots", "3")
+    yield shell
+    shell("down")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of a policy that keeps CartPole's pole up."""
+    path = balancer(tmp_path_factory.mktemp("made") / "dqn.cleanrl_model")
+    (card,) = shell.json("import", path, "--env", "CartPole-v1")["imported"]
+    return str(card["artifact"]["digest"])
+
+
+class Person:
+    """Somebody at the page, as the page's server speaks for them."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self.viewer = viewer
+        self.number = 0
+        # Seconds from each key to the picture of its step.
+        self.waits: list[float] = []
+
+    @property
+    def hud(self) -> Hud:
+        return self.viewer.frames[-1].hud if self.viewer.frames else Hud()
+
+    async def press(self, key: str) -> None:
+        self.number += 1
+        number, began = self.number, time.perf_counter()
+        await self.viewer.tell(Control(input=Input(person="ada", number=number, key=key, down=True)))
+        await self.until(lambda: self.hud.input >= number)
+        self.waits.append(time.perf_counter() - began)
+        self.number += 1
+        await self.viewer.tell(Control(input=Input(person="ada", number=self.number, key=key)))
+
+    async def choose(self, actor: str) -> None:
+        await self.viewer.tell(Control(actor=ChooseActor(person="ada", actor=actor)))
+
+    async def until(self, probe: Callable[[], Any], seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not probe():
+            assert time.monotonic() < deadline, f"waited in vain: {self.hud}"
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def person(shell: Shell, run_id: str) -> AsyncIterator[Person]:
+    home = Home.at(Path(shell.environment["RUNSPINE_HOME"]))
+    record = running_record(home)
+    assert record is not None
+    password = load_credentials(home).nats["dashboard"]
+    account = Account(f"nats://{record.addresses['nats']}", "dashboard", password, "_INBOX_dashboard")
+    async with Link(account, "test") as link, looking(link, run_id, fps=30) as viewer:
+        someone = Person(viewer)
+        await someone.until(lambda: viewer.frames)
+        yield someone
+
+
+def submitted(shell: Shell, *arguments: object) -> str:
+    (run,) = shell.json("play", *arguments, "--detach")["runs"]
+    return str(run["id"])
+
+
+def episodes(shell: Shell, run_id: str, count: int = 1) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def enough() -> bool:
+        found[:] = shell.json("episodes", run_id)["episodes"]
+        return len(found) >= count
+
+    until(enough, 60)
+    return found
+
+
+def proven(shell: Shell, run_id: str) -> None:
+    """The first episode replays exactly: the exit code says so."""
+    shell("replay", run_id, "0", code=0)
+
+
+async def test_a_person_plays_and_the_episode_is_listed_replays_and_becomes_a_dataset(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = submitted(shell, *FROZEN_LAKE)
+    async with person(shell, run_id) as ada:
+        assert ada.hud.waiting
+        assert {hint.key for hint in ada.hud.keys} == set(GOAL) | {"ArrowLeft", "ArrowUp"}
+        for key in GOAL:
+            await ada.press(key)
+    listed = await asyncio.to_thread(episodes, shell, run_id)
+    assert (listed[0]["episode"]["steps"], listed[0]["episode"]["return"]) == (6, 1.0)
+    await asyncio.to_thread(proven, shell, run_id)
+    await asyncio.to_thread(shell, "cancel", run_id)
+    out = ("--out", tmp_path, "--dataset-id", "ada/lake-v0")
+    await asyncio.to_thread(shell, "export", run_id, "--to", "minari", *out)
+    import minari
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    (episode,) = minari.load_dataset("ada/lake-v0").iterate_episodes()
+    assert episode.actions.tolist() == [1, 1, 2, 2, 1, 2]
+
+
+async def test_control_goes_to_a_policy_and_back_and_a_damaged_one_changes_nothing(
+    shell: Shell, checkpoint: str
+) -> None:
+    bad = await damaged(shell)
+    run_id = submitted(shell, "CartPole-v1", "--fps", "25")
+    async with person(shell, run_id) as ada:
+        await ada.press("ArrowRight")
+        await ada.choose(f"policy:{checkpoint}")
+        await ada.until(lambda: ada.hud.actor == f"policy:{checkpoint}" and ada.hud.episode_step > 10)
+        await ada.choose(f"policy:{bad}")
+        await ada.until(lambda: "does not take over" in ada.hud.notice)
+        assert f"policy {checkpoint[:12]} goes on" in ada.hud.notice
+        assert "SHA-256 differs" in ada.hud.notice
+        await ada.choose("policy:" + "0" * 64)
+        await ada.until(lambda: "gone from S3" in ada.hud.notice)
+        at = ada.hud.episode_step
+        await ada.until(lambda: ada.hud.episode_step > at + 5)
+        await ada.choose("human")
+        await ada.until(lambda: ada.hud.actor == "human" and ada.hud.waiting)
+        await ada.press("ArrowLeft")
+    await asyncio.to_thread(episodes, shell, run_id)
+    await asyncio.to_thread(proven, shell, run_id)
+    query = "SELECT DISTINCT actor FROM steps WHERE episode_id = '0-0' ORDER BY actor"
+    told = await asyncio.to_thread(rows, shell, run_id, query)
+    assert told == [{"actor": "human"}, {"actor": f"policy:{checkpoint}"}]
+    await asyncio.to_thread(shell, "cancel", run_id)
+
+
+def rows(shell: Shell, run_id: str, query: str) -> list[dict[str, Any]]:
+    with shell.client() as client:
+        parts = client.stream_telemetry("Sql", SqlRequest(run_id=run_id, query=query))
+        data = b"".join(part.arrow for part in parts)
+    return pa.ipc.open_stream(data).read_all().to_pylist()
+
+
+@pytest.mark.long
+async def test_what_was_played_can_be_learnt_from(shell: Shell, checkpoint: str, tmp_path: Path) -> None:
+    run_id = submitted(shell, "CartPole-v1", "--fps", "100", "--episodes", "2")
+    async with person(shell, run_id) as ada:
+        await ada.press("ArrowLeft")
+        await ada.choose(f"policy:{checkpoint}")
+        await ada.until(lambda: ada.hud.episode_step > 100)
+    await asyncio.to_thread(episodes, shell, run_id, 2)
+    out = ("--out", tmp_path, "--dataset-id", "ada/pole-v0")
+    await asyncio.to_thread(shell, "export", run_id, "--to", "minari", *out)
+    await asyncio.to_thread(shell, "datasets", "add", tmp_path / "ada" / "pole-v0", "--name", "played")
+    file = tmp_path / "bc.yaml"
+    file.write_text("runner: corl\nalgo: bc\ndataset: {name: played}\ntotal_steps: 300\n")
+    told = await asyncio.to_thread(shell, "train", file)
+    assert "completed" in told.stdout
+
+
+async def damaged(shell: Shell) -> str:
+    """A digest under which S3 has other bytes."""
+    home = Home.at(Path(shell.environment["RUNSPINE_HOME"]))
+    record, keys = running_record(home), load_credentials(home)
+    assert record is not None
+    settings = ServiceSettings(
+        s3_endpoint=record.addresses["s3"],
+        s3_access_key=keys.s3_access_key,
+        s3_secret_key=SecretStr(keys.s3_secret_key),
+    )
+    digest = "bad0" * 16
+    await S3Blobs(settings).put(f"artifacts/sha256/{digest[:2]}/{digest}", b"something else")
+    return digest
+
+
+@pytest.mark.long
+def test_two_actors_play_the_same_seeds_and_end_by_themselves(shell: Shell, checkpoint: str) -> None:
+    arguments = ("--actor", f"policy:{checkpoint[:12]}", "--versus", "random", "--episodes", 2, "--fps", 2000)
+    lines = shell("play", "CartPole-v1", *arguments).stdout
+    runs = [line["run"] for line in shell.json("ls", "--limit", 2)["runs"]]
+    assert {run["phase"] for run in runs} == {"completed"}, lines
+    assert len({run["spec"]["labels"]["versus"] for run in runs}) == 1
+    first = {run["spec"]["play"]["actor"]: episodes(shell, run["id"], 2) for run in runs}
+    assert {each["episode"]["steps"] for each in first[f"policy:{checkpoint}"]} == {500}
+    assert "/play?runs=" in lines
+
+
+def test_an_actor_is_known_as_soon_as_its_checkpoint_is(shell: Shell, checkpoint: str) -> None:
+    found = shell.json("actors", "--env", "CartPole-v1")["actors"]
+    assert [actor["name"] for actor in found[:2]] == ["human", "random"]
+    assert f"policy:{checkpoint}" in {actor["name"] for actor in found}
+    other = shell.json("actors", "--env", "FrozenLake-v1")["actors"]
+    assert f"policy:{checkpoint}" not in {actor["name"] for actor in other}
+
+
+@pytest.mark.long
+def test_a_policy_of_another_env_does_not_begin_and_says_what_to_do(shell: Shell, checkpoint: str) -> None:
+    arguments = ("FrozenLake-v1", "--actor", f"policy:{checkpoint}", "--episodes", 1)
+    said = shell("play", *arguments, code=1)
+    assert "does not fit FrozenLake-v1" in said.stdout + said.stderr
+
+
+@pytest.mark.long
+def test_a_fork_from_the_command_line_repeats_the_first_steps_bit_for_bit(
+    shell: Shell, checkpoint: str
+) -> None:
+    arguments = ("--actor", "random", "--episodes", 1, "--fps", 2000)
+    parent = submitted(shell, "CartPole-v1", *arguments)
+    steps = episodes(shell, parent)[0]["episode"]["steps"]
+    fork = ("--fork", f"{parent}:0:{steps - 3}", "--actor", f"policy:{checkpoint}")
+    child = submitted(shell, *fork, "--episodes", 1, "--fps", 2000)
+    episodes(shell, child)
+    proven(shell, child)
+    with shell.client() as client:
+        old, new = (find_episode(client, run_id, "0") for run_id in (parent, child))
+    for step in range(steps - 3):
+        one, other = old.step(step), new.step(step)
+        assert one.observation.tobytes() == other.observation.tobytes()
+        assert one._replace(observation=None) == other._replace(observation=None)
+    assert new.length > steps - 3
+    actors = dict.fromkeys(block.actor for block in new.said.blocks)
+    assert list(actors) == [f"fork:{parent}:0", f"policy:{checkpoint}"]

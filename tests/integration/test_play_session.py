@@ -1,0 +1,128 @@
+"""A play session as a process: keys become steps, actors change in mid-episode, all of it replays exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runspine.forking import fork_point
+from runspine.replay import Record, Replay
+from tests.integration.play_rig import Game, actors_in, balancer
+
+RUN = "01JCZW9T3N5Q8R7V2K4M6P0XYB"
+POLICY = "policy:" + "ab" * 32
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return balancer(tmp_path / "dqn.cleanrl_model")
+
+
+def test_a_person_plays_frozen_lake_key_by_key_and_the_episode_replays(tmp_path: Path) -> None:
+    game = Game(tmp_path / "g", "--env-id", "FrozenLake-v1", "--env-kwargs", '{"is_slippery": false}')
+    game.until(lambda: game.hud.get("waiting"))
+    assert {hint["key"] for hint in game.hud["keys"]} == {"ArrowLeft", "ArrowDown", "ArrowRight", "ArrowUp"}
+    for key in "DDRRDR":
+        game.press({"D": "ArrowDown", "R": "ArrowRight"}[key])
+    game.until(lambda: "episode 0: return 1 in 6 steps" in game.hud["notice"])
+    game.until(lambda: any(line["type"] == "episode" for line in game.lines))
+    first, *_ = game.end()
+    assert actors_in(first) == [("human", 6)]
+    assert Replay(Record(first)).verdict.exact
+    assert getattr(first.entry.episode, "return") == 1.0
+
+
+def test_control_goes_to_a_policy_and_back_and_a_bad_one_changes_nothing(
+    tmp_path: Path, checkpoint: Path
+) -> None:
+    game = Game(tmp_path / "g", "--env-id", "CartPole-v1", "--steps-per-second", 20)
+    game.until(lambda: game.hud.get("waiting"))
+    game.press("ArrowLeft")
+    game.choose(POLICY, path=str(checkpoint))
+    game.until(lambda: game.hud["actor"] == POLICY and game.hud["episode_step"] > 8)
+    broken = tmp_path / "broken"
+    broken.write_bytes(checkpoint.read_bytes()[:200])
+    game.choose("policy:" + "cd" * 32, path=str(broken))
+    game.until(lambda: "does not take over" in game.hud["notice"])
+    assert f"policy {'ab' * 6} goes on: the checkpoint cannot be read" in game.hud["notice"]
+    reached = game.hud["episode_step"]
+    game.until(lambda: game.hud["episode_step"] > reached + 5)
+    assert game.hud["actor"] == POLICY
+    game.choose("human")
+    game.until(lambda: game.hud["actor"] == "human" and game.hud["waiting"])
+    game.press("ArrowRight")
+    game.until(lambda: any(line["type"] == "episode" for line in game.lines))
+    first, *_ = game.end()
+    who = actors_in(first)
+    assert [name for name, _ in who] == ["human", POLICY, "human"]
+    assert sum(steps for _, steps in who) == first.entry.episode.steps
+    assert Replay(Record(first)).verdict.exact
+
+
+def test_a_policy_of_another_env_is_refused_with_a_way_out(tmp_path: Path, checkpoint: Path) -> None:
+    game = Game(tmp_path / "g", "--env-id", "FrozenLake-v1", "--actor", "random", "--steps-per-second", 5)
+    game.choose(POLICY, path=str(checkpoint))
+    game.until(lambda: "does not fit FrozenLake-v1" in game.hud.get("notice", ""))
+    assert "Choose a policy made in FrozenLake-v1" in game.hud["notice"]
+    assert game.hud["actor"] == "random"
+    game.end()
+
+
+def test_a_fork_goes_on_from_the_very_step_and_its_first_steps_are_the_same(
+    tmp_path: Path, checkpoint: Path
+) -> None:
+    game = Game(
+        tmp_path / "a",
+        "--env-id",
+        "CartPole-v1",
+        "--actor",
+        "random",
+        "--steps-per-second",
+        500,
+        "--episodes",
+        1,
+    )
+    game.trainer.succeed()
+    (original,) = game.end()
+    at = int(original.entry.episode.steps) - 2
+    (tmp_path / "fork.record").write_bytes(fork_point(RUN, original, at).record)
+    fork = ("--fork", tmp_path / "fork.record", "--fork-name", f"fork:{RUN}:0")
+    other = Game(
+        tmp_path / "b", "--env-id", "CartPole-v1", *fork, "--actor", POLICY, "--checkpoint", checkpoint,
+        "--steps-per-second", 1000, "--episodes", 1,
+    )  # fmt: skip
+    other.trainer.succeed()
+    (forked,) = other.end()
+    old, new = Record(original), Record(forked)
+    assert new.length > at
+    for step in range(at):
+        assert old.step(step)._replace(observation=None) == new.step(step)._replace(observation=None)
+        assert old.step(step).observation.tobytes() == new.step(step).observation.tobytes()
+    assert actors_in(forked) == [(f"fork:{RUN}:0", at), (POLICY, new.length - at)]
+    assert Replay(new).verdict.exact
+    assert f"replayed exactly: {at} steps" in other.trainer.output
+
+
+def test_a_fork_that_diverges_does_not_begin(tmp_path: Path) -> None:
+    game = Game(
+        tmp_path / "a",
+        "--env-id",
+        "CartPole-v1",
+        "--actor",
+        "random",
+        "--steps-per-second",
+        500,
+        "--episodes",
+        1,
+    )
+    game.trainer.succeed()
+    (original,) = game.end()
+    original.blocks[0].reward.data = bytes(len(original.blocks[0].reward.data))
+    (tmp_path / "fork.record").write_bytes(fork_point(RUN, original, 5).record)
+    other = Game(
+        tmp_path / "b", "--env-id", "CartPole-v1", "--fork", tmp_path / "fork.record", "--episodes", 1
+    )
+    assert other.trainer.wait() == 1
+    assert "diverges on replay, so there is no such moment here" in other.trainer.output
+    other.end()
