@@ -9,7 +9,11 @@ from pathlib import Path
 
 from runspine.run.diagram import mermaid
 from runspine.runfile_schema import schema_text
+from tests.drift_commands import commands_doc
 from tests.drift_events import events_doc
+from tests.drift_grpc import grpc_doc
+from tests.drift_metrics import metrics_doc
+from tests.drift_settings import settings_doc
 
 ROOT = Path(__file__).parents[1]
 WIRE = Path("runspine/wire/v1")
@@ -47,6 +51,10 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "run-life.md": run_life(),
         DOCS / "events.md": events_doc(),
+        DOCS / "reference" / "commands.md": commands_doc(),
+        DOCS / "reference" / "settings.md": settings_doc(),
+        DOCS / "reference" / "metrics.md": metrics_doc(),
+        DOCS / "reference" / "grpc.md": grpc_doc(),
         ROOT / "runspine" / "runfile.schema.json": schema_text(ROOT / "proto"),
     }
 
