@@ -16,9 +16,10 @@ from tests.protos import Comments, comments_of, compile_protos
 
 INTRODUCTION = """# gRPC
 
-Generated from `proto/runspine/wire/v1` by `make proto`. Health and reflection are on, so that `grpcurl` and the like work
-without these files. A token goes into the metadata as `authorization: Bearer TOKEN`. Streams can be resumed from a
-position. Facts are listed in [events](../events.md), telemetry lines in [the protocol](../protocol.md).
+Generated from `proto/runspine/wire/v1` by `make proto`. Health and reflection are on, so that `grpcurl` and
+the like work without these files. A token goes into the metadata as `authorization: Bearer TOKEN`. Streams
+can be resumed from a position. Facts are listed in [events](../events.md), telemetry lines in
+[the protocol](../protocol.md).
 
 | code | means |
 |---|---|

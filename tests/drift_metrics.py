@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 EVERY = "every service"
 INTRODUCTION = """# Metrics
 
-Generated from the code by `make proto`: what each service tells Prometheus on `/metrics` of `RUNSPINE_METRICS_ADDRESS`.
-No run id is ever a label. Dashboards and alerts that use them: [monitoring](../howto/monitoring.md).
+Generated from the code by `make proto`: what each service tells Prometheus on `/metrics` of
+`RUNSPINE_METRICS_ADDRESS`. No run id is ever a label. Dashboards and alerts that use them: [monitoring](../howto/monitoring.md).
 """
 
 

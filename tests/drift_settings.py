@@ -23,9 +23,9 @@ from services.worker.settings import WorkerSettings
 
 INTRODUCTION = """# Settings
 
-Generated from the settings of each service by `make proto`. A service reads them from its environment when it starts; a
-wrong value stops it with the variable's name. `runspine up` sets what the parts need to find each other, and hands on
-`RUNSPINE_*` variables of yours. What the command line and trainers read is told in
+Generated from the settings of each service by `make proto`. A service reads them from its environment when it
+starts; a wrong value stops it with the variable's name. `runspine up` sets what the parts need to find each
+other, and hands on `RUNSPINE_*` variables of yours. What the command line and trainers read is told in
 [the command line](../cli.md#where-the-stack-is) and [the protocol](../protocol.md#what-the-trainer-is-given).
 """
 

@@ -28,7 +28,7 @@ def compile_protos() -> dict[str, FileDescriptorProto]:
 
 
 def comments_of(file: FileDescriptorProto) -> Comments:
-    """The comment before each thing, by protobuf's path to it, with nothing in it that Markdown would take for markup."""
+    """The comment before each thing, by protobuf's path to it; nothing in it is markup."""
     return {
         tuple(place.path): " ".join(place.leading_comments.split()).replace("|", "\\|").replace("<", "\\<")
         for place in file.source_code_info.location
