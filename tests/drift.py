@@ -10,6 +10,7 @@ from pathlib import Path
 from runspine.run.diagram import mermaid
 from runspine.runfile_schema import schema_text
 from tests.drift_commands import commands_doc
+from tests.drift_decisions import decisions_doc
 from tests.drift_events import events_doc
 from tests.drift_grpc import grpc_doc
 from tests.drift_metrics import metrics_doc
@@ -50,6 +51,7 @@ def generated() -> dict[Path, str]:
     """Every text that is drawn from code or contract."""
     return {
         DOCS / "run-life.md": run_life(),
+        DOCS / "adr" / "index.md": decisions_doc(),
         DOCS / "events.md": events_doc(),
         DOCS / "reference" / "commands.md": commands_doc(),
         DOCS / "reference" / "settings.md": settings_doc(),

@@ -15,7 +15,7 @@ def commands_doc() -> str:
         "# Commands",
         "",
         "Every command with its options, generated from `runspine/cli` by `make proto`.",
-        "What they share (where the stack is, `--json`, exit codes) is told in [the command line](../cli.md).",
+        "What they share (where the stack is, `--json`, exit codes): [the command line](../cli.md).",
     ]
     root = click.Context(cli, info_name="runspine")
     for title, section in SECTIONS.items():

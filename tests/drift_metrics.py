@@ -20,7 +20,8 @@ EVERY = "every service"
 INTRODUCTION = """# Metrics
 
 Generated from the code by `make proto`: what each service tells Prometheus on `/metrics` of
-`RUNSPINE_METRICS_ADDRESS`. No run id is ever a label. Dashboards and alerts that use them: [monitoring](../howto/monitoring.md).
+`RUNSPINE_METRICS_ADDRESS`. No run id is ever a label. Dashboards
+and alerts that use them: [monitoring](../howto/monitoring.md).
 """
 
 
