@@ -11,7 +11,7 @@ def decisions_doc() -> str:
     lines = [
         "# Decisions",
         "",
-        "Half a page each: what the situation was, what was decided, what follows from it. Listed by `make proto`.",
+        "Half a page each: the situation, what was decided, what follows from it. Listed by `make proto`.",
         "",
     ]
     for path in sorted(FOLDER.glob("[0-9]*.md")):
