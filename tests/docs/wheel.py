@@ -9,6 +9,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from runspine.embedded.binaries import find_binary
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,6 +46,8 @@ def borrowing_virtualenv(folder: Path, wheel: Path) -> Path:
     # Only now: pip would take the checkout's install for ours.
     site = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in ("nats-server", "weed"):
+        (programs / name).symlink_to(find_binary(name))
     return programs
 
 
