@@ -61,12 +61,17 @@ def _options(ctx: click.Context) -> list[str]:
     ]
     if not records:
         return []
-    rows = [f"| `{names.replace('|', chr(92) + '|')}` | {_escaped(text)} |" for names, text in records]
+    rows = [f"| {_code(names)} | {_escaped(text)} |" for names, text in records]
     return ["| option | |", "|---|---|", *rows]
+
+
+def _code(text: str) -> str:
+    """As code in a table, where no way of writing | suits every reader of Markdown but this."""
+    return f"<code>{text.replace('<', '&lt;').replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
 
 
 def _escaped(text: str) -> str:
     """Nothing in a help text is markup."""
-    for mark in ("|", "<", "*", "_"):
+    for mark in ("*", "_"):
         text = text.replace(mark, "\\" + mark)
-    return text
+    return text.replace("<", "&lt;").replace("|", "&#124;")

@@ -30,6 +30,8 @@ def compile_protos() -> dict[str, FileDescriptorProto]:
 def comments_of(file: FileDescriptorProto) -> Comments:
     """The comment before each thing, by protobuf's path to it; nothing in it is markup."""
     return {
-        tuple(place.path): " ".join(place.leading_comments.split()).replace("|", "\\|").replace("<", "\\<")
+        tuple(place.path): " ".join(place.leading_comments.split())
+        .replace("|", "&#124;")
+        .replace("<", "&lt;")
         for place in file.source_code_info.location
     }

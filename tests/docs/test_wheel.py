@@ -86,7 +86,7 @@ def test_passwords_and_the_schema_come_without_a_checkout(programs: Path, tmp_pa
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_the_tutorial_does_what_it_says_from_the_built_wheel(programs: Path, tmp_path: Path) -> None:
     tutorial.run(tmp_path, programs)
 
