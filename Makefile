@@ -7,7 +7,7 @@ TOOLS := build/tools/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check lint types proto chaos bench screenshots learn compose-test audit sbom clean
+.PHONY: help run test test-long check lint types proto docs dist chaos bench screenshots learn compose-test audit sbom clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,13 @@ types: $(VENV)/.dev ## mypy, strict
 
 proto: $(VENV)/.dev ## generate runspine/wire from proto/, and what is drawn from the code
 	$(BIN)/python -m tests.drift --write
+
+docs: $(VENV)/.dev ## the docs as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "look at it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
+
+dist: $(VENV)/.dev ## the wheel and the sdist, in dist/
+	$(BIN)/python -m build --no-isolation
 
 chaos: $(VENV)/.dev ## kill and freeze everything at random: make chaos SECONDS=1800 SEED=7
 	RUNSPINE_CHAOS_SECONDS=$(SECONDS) RUNSPINE_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -m chaos -q -s tests/chaos/mixed

@@ -7,9 +7,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runspine.run.diagram import mermaid
 from runspine.runfile_schema import schema_text
+from tests.drift_commands import commands_doc
+from tests.drift_decisions import decisions_doc
 from tests.drift_events import events_doc
+from tests.drift_grpc import grpc_doc
+from tests.drift_life import life_doc, life_picture
+from tests.drift_metrics import metrics_doc
+from tests.drift_settings import settings_doc
 
 ROOT = Path(__file__).parents[1]
 WIRE = Path("runspine/wire/v1")
@@ -35,18 +40,17 @@ def wire_drift() -> list[str]:
     )
 
 
-def run_life() -> str:
-    return (
-        "# A run's life\n\nDrawn from `runspine/run/decide.py` by `make proto`; not edited by hand.\n"
-        "Arrows are facts on `runs.<run_id>`.\n\n```mermaid\n" + mermaid() + "```\n"
-    )
-
-
 def generated() -> dict[Path, str]:
     """Every text that is drawn from code or contract."""
     return {
-        DOCS / "run-life.md": run_life(),
+        DOCS / "run-life.md": life_doc(),
+        DOCS / "images" / "run-life.svg": life_picture(),
+        DOCS / "adr" / "index.md": decisions_doc(),
         DOCS / "events.md": events_doc(),
+        DOCS / "reference" / "commands.md": commands_doc(),
+        DOCS / "reference" / "settings.md": settings_doc(),
+        DOCS / "reference" / "metrics.md": metrics_doc(),
+        DOCS / "reference" / "grpc.md": grpc_doc(),
         ROOT / "runspine" / "runfile.schema.json": schema_text(ROOT / "proto"),
     }
 

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from tests.protos import comments_of, compile_protos
 
-ROOT = Path(__file__).parents[1]
-PROTO = "runspine/wire/v1/facts.proto"
 # The numbers of a stream's facts begin here.
 STREAMS = {10: "RUNS", 40: "ATTEMPTS", 60: "ARTIFACTS"}
 
 
-def compile_facts() -> FileDescriptorProto:
-    with tempfile.TemporaryDirectory() as scratch:
-        out = Path(scratch) / "facts"
-        command = [sys.executable, "-m", "grpc_tools.protoc", "-Iproto", "--include_source_info"]
-        subprocess.run([*command, f"--descriptor_set_out={out}", PROTO], cwd=ROOT, check=True)
-        return FileDescriptorSet.FromString(out.read_bytes()).file[0]
-
-
 def events_doc() -> str:
-    file = compile_facts()
-    comments = {
-        tuple(loc.path): " ".join(loc.leading_comments.split()) for loc in file.source_code_info.location
-    }
+    file = compile_protos()["facts"]
+    comments = comments_of(file)
     messages = {message.name: (index, message) for index, message in enumerate(file.message_type)}
     lines = [
         "# Events",

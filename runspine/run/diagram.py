@@ -1,4 +1,4 @@
-"""The state diagram of a run, drawn from the rules by trying every command in every phase."""
+"""The ways of a run from phase to phase, found by trying every command in every phase."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runspine.run.commands import (
     Submit,
 )
 from runspine.run.decide import Refused, decide
-from runspine.run.evolve import ENDED, fold
+from runspine.run.evolve import fold
 from runspine.wire.v1.facts_pb2 import EXITED, LOST, STOPPED, AttemptExited, Outcome
 from runspine.wire.v1.run_pb2 import Phase, Run
 from runspine.wire.v1.spec_pb2 import Retry, RunSpec
@@ -64,21 +64,5 @@ def transitions() -> list[tuple[str, str, str]]:
     return list(found)
 
 
-def mermaid() -> str:
-    """The diagram in Mermaid's words, for the docs."""
-    edges: dict[tuple[str, str], list[str]] = {}
-    for before, fact, after in transitions():
-        edges.setdefault((before, after), []).append(fact)
-    lines = ["stateDiagram-v2"]
-    for (before, after), facts in edges.items():
-        lines.append(f"    {before} --> {after}: {', '.join(facts)}")
-    lines += [f"    {_name(phase)} --> [*]" for phase in sorted(ENDED)]
-    return "\n".join(lines) + "\n"
-
-
 def _name(phase: int) -> str:
     return "[*]" if phase == 0 else Phase.Name(phase)
-
-
-if __name__ == "__main__":
-    print(mermaid(), end="")  # noqa: T201 - this is a program here

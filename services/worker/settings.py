@@ -21,14 +21,17 @@ def own_name() -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", socket.gethostname())[:64].strip("-") or "worker"
 
 
+def own_cores() -> int:
+    """The cores of the machine."""
+    return os.cpu_count() or 1
+
+
 class WorkerSettings(ServiceSettings):
     worker_id: str = Field(
         default_factory=own_name, description="name of this worker, one for each directory"
     )
     worker_dir: Path = Field(Path("var/worker"), description="where journal and run directories live")
-    worker_slots: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, description="runs at the same time"
-    )
+    worker_slots: int = Field(default_factory=own_cores, ge=1, description="runs at the same time")
     worker_pools: str = Field("default", description="pools served, first one first, comma separated")
     worker_only_run: str = Field(
         "", description="serve this run alone, then end: for workers that a launcher starts"
