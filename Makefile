@@ -7,7 +7,7 @@ TOOLS := build/tools/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check lint types proto chaos bench screenshots learn compose-test audit sbom clean
+.PHONY: help run test test-long check lint types proto chaos fuzz bench screenshots learn compose-test audit sbom clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,12 @@ proto: $(VENV)/.dev ## generate runspine/wire from proto/, and what is drawn fro
 
 chaos: $(VENV)/.dev ## only the tests that kill things
 	$(BIN)/python -m pytest -m chaos -q
+
+# Seconds for each target.
+SECONDS ?= 600
+
+fuzz: $(VENV)/.dev ## hostile input for each reader, SECONDS=600 long; what breaks one is kept in tests/corpus
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 bench: $(VENV)/.dev ## measure the control plane, the cost of capture and telemetry, beside peers
 	$(BIN)/runspine bench control
