@@ -10,17 +10,18 @@ import hashlib
 import random
 import sys
 import time
+from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.fuzz.inputs import CORPUS, inputs
+from tests.fuzz.inputs import CORPUS, inputs, mutants
 from tests.fuzz.service import service_target
 from tests.fuzz.targets import TARGETS
 
-ROUND = 500
+ROUND, MUTANTS = 200, 40
 
 
-def fuzz(name: str, check: object, seconds: float) -> tuple[int, BaseException | None]:
+def fuzz(name: str, check: Callable[[bytes], None], seconds: float) -> tuple[int, BaseException | None]:
     """How many inputs were tried, and what went wrong with the smallest that fails."""
     until, tried, last = time.monotonic() + seconds, 0, b""
     quiet = settings(
@@ -33,8 +34,9 @@ def fuzz(name: str, check: object, seconds: float) -> tuple[int, BaseException |
 
     def once(data: bytes) -> None:
         nonlocal tried, last
-        tried, last = tried + 1, data
-        check(data)  # type: ignore[operator]
+        for given_ in (data, *mutants(data, MUTANTS if name in TARGETS else 2)):
+            tried, last = tried + 1, given_
+            check(given_)
 
     while time.monotonic() < until:
         attempt = seed(random.getrandbits(64))(quiet(given(inputs(name.partition("-")[0]))(once)))

@@ -6,7 +6,9 @@ import gzip
 import io
 import json
 import pickle
+import random
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,25 @@ def changed(whole: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
         return bytes(made)
 
     return st.builds(apply, whole, st.lists(edit, max_size=6))
+
+
+def mutants(data: bytes, count: int) -> Iterator[bytes]:
+    """Many cheap neighbours of one input: a grammar finds the way in, these go round it."""
+    dice = random.Random(data)
+    for _ in range(count):
+        made = bytearray(data)
+        for _ in range(dice.randint(1, 4)):
+            at = dice.randint(0, len(made))
+            match dice.randint(0, 3):
+                case 0:
+                    made[at : at + 1] = bytes([dice.getrandbits(8)])
+                case 1:
+                    made[at : at + dice.randint(1, 8)] = b""
+                case 2:
+                    made[at:at] = dice.choice((b"\0", b"\xff" * 8, b"-1", b"1e999", b'"', b"[[", b"{", b"\n"))
+                case 3:
+                    made[at:at] = made[dice.randint(0, at) :][: dice.randint(1, 40)]
+        yield bytes(made)
 
 
 def _json() -> st.SearchStrategy[Any]:

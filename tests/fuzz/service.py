@@ -18,14 +18,15 @@ METHODS = (
     "Submit", "Validate", "Cancel", "Get", "List", "Resubmit", "SetPriority", "SetLabels", "ListRunners",
     "ListWorkers", "DescribeLog",
 )  # fmt: skip
-# What a caller may be told of his input. INTERNAL stands for bytes that are no message, told by gRPC itself.
+# What a caller may be told of his input.
 ANSWERS = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.ABORTED,
 }
-NO_MESSAGE = "Exception deserializing request"
+# Bytes that are no message never reach us: gRPC itself says so, as UNKNOWN.
+NO_MESSAGE = "protobuf.message.DecodeError"
 
 
 @contextmanager

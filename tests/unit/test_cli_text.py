@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 from runspine.cli.facts import WORDS, describe
 from runspine.cli.follow import warnings
 from runspine.cli.screen import Cell, table
-from runspine.cli.text import age, escaped, middle_cut, moment, number, short_ids, span, without_colour
+from runspine.cli.text import (
+    age,
+    clock,
+    escaped,
+    local_time,
+    middle_cut,
+    moment,
+    number,
+    short_ids,
+    span,
+    without_colour,
+)
 from runspine.plain import json_text, to_plain
 from runspine.wire.v1 import (
     artifacts_pb2,
@@ -132,3 +143,8 @@ def test_json_stays_json_for_numbers_it_cannot_hold() -> None:
 def test_plain_tables_align_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:
     table(("NAME", "N"), [["環境", Cell("1", "red")], ["a\x1bb", "10"]], right=("N",))
     assert capsys.readouterr().out.splitlines() == ["NAME     N", "環境     1", r"a\x1bb  10"]
+
+
+@pytest.mark.parametrize("at", [-(2**63), -1_873_497_445_197_938_848, 2**63 - 1])
+def test_a_time_beyond_every_calendar_is_shown_as_it_was_given(at: int) -> None:
+    assert local_time(at) == clock(at) == f"{at} µs"
