@@ -7,7 +7,7 @@ TOOLS := build/tools/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check lint types proto docs dist chaos bench screenshots learn compose-test audit sbom clean
+.PHONY: help run test test-long check lint types proto docs dist chaos fuzz bench screenshots learn compose-test audit sbom clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,8 @@ test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
 	$(BIN)/python -m pytest -m "not chaos and not long" -q -n $(JOBS) --dist loadfile
 	$(BIN)/python -m pytest -m "chaos and not long" -q
 
-# How long the faults of `make chaos` go on, and which ones they are; another seed each time when none is given.
-SECONDS ?= 300
+# How long `make chaos` goes on, and each target of `make fuzz`; the seed of chaos, another each time when none is given.
+SECONDS ?= 600
 SEED ?=
 
 test-long: $(VENV)/.dev ## run the proofs that take longest, one by one
@@ -52,6 +52,9 @@ dist: $(VENV)/.dev ## the wheel and the sdist, in dist/
 
 chaos: $(VENV)/.dev ## kill and freeze everything at random: make chaos SECONDS=1800 SEED=7
 	RUNSPINE_CHAOS_SECONDS=$(SECONDS) RUNSPINE_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -m chaos -q -s tests/chaos/mixed
+
+fuzz: $(VENV)/.dev ## hostile input for each reader, SECONDS=600 long; what breaks one is kept in tests/corpus
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 bench: $(VENV)/.dev ## measure the control plane, the cost of capture and telemetry, beside peers
 	$(BIN)/runspine bench control

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from runspine.strict_yaml import MAX_BYTES, ListNode, MapNode, Node, Scalar, nod
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 MAX_RUNS = 1000
+_SEEDS = re.compile(r"([0-9][0-9_]*)(?:\.\.([0-9][0-9_]*))?\Z")
 _PART = re.compile(r'"([^"]*)"|([^."]+)')
 
 
@@ -80,12 +81,17 @@ def build(root: MapNode, *, folder: Path, sets: Sequence[str] = (), source: str 
     sweep = base.entries.pop("sweep", None)
     specs, variations = [], []
     for variation in _grid(seeds, sweep):
-        node = _copy(base)
-        for path, value in variation.items():
-            _put(node, _split(path), value, path)
-        specs.append(_spec(node, folder, source))
+        specs.append(filled(base, variation, folder=folder, source=source))
         variations.append({path: _shown(value) for path, value in variation.items()})
     return RunFile(specs, variations, dict(_places(base, "")))
+
+
+def filled(base: MapNode, values: Mapping[str, Node], *, folder: Path, source: str = "") -> RunSpec:
+    """One run: the base with a value at each of these field paths."""
+    node = _copy(base)
+    for path, value in values.items():
+        _put(node, field_parts(path), value, path)
+    return _spec(node, folder, source)
 
 
 def changed(spec: RunSpec, sets: Sequence[str]) -> RunSpec:
@@ -109,7 +115,7 @@ def override(root: MapNode, setting: str) -> None:
         raise Invalid(f"--set {setting}: expected key=value, such as --set params.gamma=0.99")
     where = f"--set {path}"
     value = read_yaml(text, where) if text.strip() else Scalar("", True, where)
-    _put(root, _split(path.strip()), _placed(value, where), where)
+    _put(root, field_parts(path.strip()), _placed(value, where), where)
 
 
 def _spec(node: MapNode, folder: Path | None, source: str) -> RunSpec:
@@ -122,13 +128,13 @@ def _spec(node: MapNode, folder: Path | None, source: str) -> RunSpec:
     return spec
 
 
-def _split(path: str) -> list[str]:
+def field_parts(path: str) -> list[str]:
     """Parts of `params."a.b".c`; a quoted part may hold dots."""
     parts = [quoted or bare for quoted, bare in _PART.findall(path)]
     if not parts or _PART.sub("", path).strip(".") or path.startswith(".") or path.endswith("."):
         raise Invalid(f"{path}: not a field path, such as params.gamma")
     # Nothing nests under these, so whatever follows is the key.
-    if parts[0] in ("labels", "variables", "sweep") and len(parts) > 2:
+    if parts[0] in ("labels", "variables", "sweep", "search") and len(parts) > 2:
         parts = [parts[0], ".".join(parts[1:])]
     return parts
 
@@ -156,12 +162,33 @@ def _grid(seeds: Node | None, sweep: Node | None) -> list[dict[str, Node]]:
     if seeds is not None:
         if "seed" in axes:
             raise Invalid(f"{seeds.where}: seeds and sweep.seed say the same; keep one")
-        axes["seed"] = _axis("seeds", seeds)
+        axes["seed"] = seed_nodes(seeds)
     size = math.prod(len(values) for values in axes.values())
     if size > MAX_RUNS:
         counts = " × ".join(str(len(values)) for values in axes.values())
         raise Invalid(f"the grid holds {size} runs ({counts}); at most {MAX_RUNS} in one file")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def seed_nodes(node: Node) -> list[Node]:
+    """Seeds as a list, or as text such as 1..5."""
+    if isinstance(node, Scalar) and ".." in node.text:
+        return [Scalar(str(seed), False, node.where) for seed in read_seeds(node.text, node.where)]
+    return _axis("seeds", node)
+
+
+def read_seeds(text: str, where: str) -> list[int]:
+    """`1..5`, `1,2,7`, or both: `1..3,7`. Each seed once. Raises Invalid."""
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        match = _SEEDS.match(part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first or last >= 2**63:
+            raise Invalid(f"{where}: {part.strip()!r} is no seed: expected such as 1..5 or 1,2,7")
+        if last - first >= MAX_RUNS or len(seeds) > MAX_RUNS:
+            raise Invalid(f"{where}: more than {MAX_RUNS} seeds; at most {MAX_RUNS} runs in one file")
+        seeds |= dict.fromkeys(range(first, last + 1))
+    return list(seeds)
 
 
 def _axis(path: str, node: Node) -> list[Node]:

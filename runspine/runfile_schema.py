@@ -81,10 +81,11 @@ def _words(enum: EnumDescriptorProto) -> list[str]:
 def make_schema(proto_folder: Path) -> dict[str, Any]:
     schema = SchemaMaker(_compiled(proto_folder)).message(".runspine.wire.v1.RunSpec")
     schema["properties"]["seeds"] = {
-        "type": "array",
-        "minItems": 1,
-        "items": _SCALARS[FieldDescriptorProto.TYPE_UINT64],
-        "description": "One run for each seed.",
+        "anyOf": [
+            {"type": "array", "minItems": 1, "items": _SCALARS[FieldDescriptorProto.TYPE_UINT64]},
+            {"type": "string", "pattern": r"^[0-9_]+\.\.[0-9_]+"},
+        ],
+        "description": "One run for each seed: a list, or a range such as 1..5.",
     }
     schema["properties"]["sweep"] = {
         "type": "object",

@@ -25,6 +25,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
             "runspine.cli.train:train", "Submit and follow to the end; starts a stack if none is up."
         ),
         "submit": Entry("runspine.cli.submit:submit", "Submit a run file, or a command."),
+        "sweep": Entry("runspine.cli.sweep:sweep", "Search for good parameters; trials are runs."),
         "eval": Entry("runspine.cli.eval:eval_", "Let a checkpoint's policy act, and measure it."),
         "play": Entry(
             "runspine.cli.play:play", "Steer an env yourself, or watch a policy; swap at any time."

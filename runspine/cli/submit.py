@@ -19,7 +19,7 @@ from runspine.client import Client
 from runspine.errors import Invalid, RunspineError
 from runspine.ids import new_ulid
 from runspine.plain import to_plain
-from runspine.runfile import RunFile, build, group_labels, load, parse, read_bytes, spec_yaml
+from runspine.runfile import RunFile, build, group_labels, load, parse, read_bytes, read_seeds, spec_yaml
 from runspine.strict_yaml import MAX_BYTES, MapNode, node_of
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import RunSpec
@@ -30,6 +30,8 @@ _COMMAND = "runspine.command"
 set_option = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a field: --set params.gamma=0.99"
 )
+
+seeds_option = click.option("--seeds", metavar="1..5", help="One run for each seed: 1..5, or 1,2,7.")
 
 
 class _FileOrCommand(click.Command):
@@ -46,6 +48,7 @@ class _FileOrCommand(click.Command):
 @click.command(cls=_FileOrCommand)
 @click.argument("file", required=False, metavar="FILE | - | -- COMMAND...")
 @set_option
+@seeds_option
 @click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label to filter by; repeat for more."
 )
@@ -63,6 +66,7 @@ def submit(
     /,
     file: str | None,
     sets: tuple[str, ...],
+    seeds: str | None,
     key: str,
     watch: bool,
     dry_run: bool,
@@ -73,9 +77,10 @@ def submit(
 
     \b
     runspine submit run.yaml --set seed=7 --watch
+    runspine submit run.yaml --seeds 1..5
     runspine submit --runner script -- python train.py --lr 3
     """
-    asked = _read(file, ctx.meta.get(_COMMAND), [*_as_sets(options), *sets])
+    asked = _read(file, ctx.meta.get(_COMMAND), [*_as_sets(options), *sets, *seed_sets(seeds)])
     key = key or new_ulid()
     if asked.several:
         group_labels(asked, group_name(file, key))
@@ -165,6 +170,11 @@ def _as_sets(options: dict[str, Any]) -> list[str]:
         if options[field] is not None:
             sets.append(f"{field}={_quoted(options[field]) if field != 'priority' else options[field]}")
     return sets
+
+
+def seed_sets(seeds: str | None) -> list[str]:
+    """`--seeds` as the override it stands for."""
+    return [] if seeds is None else [f"seeds={read_seeds(seeds, '--seeds')}"]
 
 
 def _quoted(text: str) -> str:

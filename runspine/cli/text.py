@@ -91,13 +91,22 @@ def age(at: int, now: float | None = None) -> str:
 def local_time(at: int) -> str:
     if not at:
         return "–"
-    return f"{datetime.fromtimestamp(at / MICROSECOND):%Y-%m-%d %H:%M:%S}"
+    moment = _calendar(at)
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else f"{at} µs"
 
 
 def clock(at: int) -> str:
     """Time of day with milliseconds."""
-    moment = datetime.fromtimestamp(at // MICROSECOND)
-    return f"{moment:%H:%M:%S}.{at % MICROSECOND // 1000:03d}"
+    moment = _calendar(at)
+    return f"{moment:%H:%M:%S}.{at % MICROSECOND // 1000:03d}" if moment else f"{at} µs"
+
+
+def _calendar(at: int) -> datetime | None:
+    """Nothing where no calendar reaches: a clock may be wrong by any amount."""
+    try:
+        return datetime.fromtimestamp(at // MICROSECOND)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def when(at: int) -> str:

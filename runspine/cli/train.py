@@ -13,7 +13,7 @@ from runspine.cli.edge import json_option
 from runspine.cli.follow import follow_group, follow_run
 from runspine.cli.screen import note, say
 from runspine.cli.stack import Progress, home_option
-from runspine.cli.submit import group_name, read_file, report, set_option, submit_all
+from runspine.cli.submit import group_name, read_file, report, seed_sets, seeds_option, set_option, submit_all
 from runspine.client import Client
 from runspine.ids import new_ulid
 from runspine.runfile import group_labels
@@ -27,15 +27,16 @@ STOPPING = (
 @click.command()
 @click.argument("file", metavar="FILE | -")
 @set_option
+@seeds_option
 @home_option
 @click.option("--keep", is_flag=True, help="Leave a stack that was started for this running afterwards.")
 @json_option
-def train(file: str, sets: tuple[str, ...], home: Path, keep: bool, as_json: bool) -> int:
+def train(file: str, sets: tuple[str, ...], seeds: str | None, home: Path, keep: bool, as_json: bool) -> int:
     """Submit a run and follow it to its end.
 
     When no stack is up, one is started for this run and stopped after it.
     """
-    asked = read_file(file, list(sets))
+    asked = read_file(file, [*sets, *seed_sets(seeds)])
     key = new_ulid()
     if asked.several:
         group_labels(asked, group_name(file, key))

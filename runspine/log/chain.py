@@ -90,10 +90,13 @@ class Verifier:
         if digest_of(data) != digest:
             self._add(sequence, subject, f"commit {before.number + 1} was changed: its digest does not match")
             return
-        flaw = link_flaw(before, recorded)
+        try:
+            flaw = link_flaw(before, recorded)
+            self.heads[subject] = recorded.version()
+        except Corrupt:
+            flaw = f"commit {before.number + 1} cannot be read: its bytes are no commit"
         if flaw:
             self._add(sequence, subject, flaw)
-        self.heads[subject] = recorded.version()
 
     def finish(self, last_sequence: int) -> list[Flaw]:
         """Compare where the walk ended with what is known of the stream."""

@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 from runspine.cli.facts import WORDS, describe, fitting
 from runspine.cli.follow import warnings
 from runspine.cli.screen import Cell, table
-from runspine.cli.text import age, escaped, middle_cut, moment, number, short_ids, span, without_colour
+from runspine.cli.text import (
+    age,
+    clock,
+    escaped,
+    local_time,
+    middle_cut,
+    moment,
+    number,
+    short_ids,
+    span,
+    without_colour,
+)
 from runspine.plain import json_text, to_plain
 from runspine.wire.v1 import (
     artifacts_pb2,
@@ -139,3 +150,8 @@ def test_a_narrow_terminal_gets_fewer_words_and_none_cut_in_half() -> None:
     assert fitting(words, 200) == ", ".join(words)
     assert fitting(words, 48) == "step 99,840/100,000 (100 %), mean return 316.6"
     assert fitting(words, 5) == words[0]
+
+
+@pytest.mark.parametrize("at", [-(2**63), -1_873_497_445_197_938_848, 2**63 - 1])
+def test_a_time_beyond_every_calendar_is_shown_as_it_was_given(at: int) -> None:
+    assert local_time(at) == clock(at) == f"{at} µs"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runspine.errors import Invalid
 from runspine.plain import plain_value
-from runspine.runfile import RunFile, changed, group_labels, load, parse, spec_yaml
+from runspine.runfile import RunFile, changed, group_labels, load, parse, read_seeds, spec_yaml
 from runspine.strict_yaml import plain_scalar
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 
@@ -261,3 +261,21 @@ def test_any_spec_written_as_yaml_reads_back_the_same(
     for key, value in params.items():
         assert fill_value(spec.params[key], node_of(value), key) == []
     assert one(spec_yaml(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("1..5", [1, 2, 3, 4, 5]), ("1,2,7", [1, 2, 7]), ("1..3, 7,2", [1, 2, 3, 7]), ("4", [4])],
+)
+def test_seeds_are_a_range_or_a_list(text: str, seeds: list[int]) -> None:
+    assert read_seeds(text, "--seeds") == seeds
+
+
+@pytest.mark.parametrize("text", ["", "5..1", "a", "1..", "-1", "1..2..3", "1..1_000_000", "1,,2"])
+def test_seeds_that_are_none_are_refused_where_they_stand(text: str) -> None:
+    with pytest.raises(Invalid, match="--seeds"):
+        read_seeds(text, "--seeds")
+
+
+def test_a_file_may_say_its_seeds_as_a_range() -> None:
+    assert [spec.seed for spec in read("{runner: script, command: [x], seeds: 3..5}").specs] == [3, 4, 5]

@@ -1,0 +1,166 @@
+"""What is fuzzed: functions of bytes that may refuse what they are given in words, and nothing else.
+
+Each raises when something that nobody promised comes out: another exception, a path that leads
+outside, an accepted spec that is not accepted again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from runspine.artifact.evolve import fold as fold_artifacts
+from runspine.checkpoints import BadCheckpoint, look
+from runspine.checkpoints.archive import unpack
+from runspine.cli.exportfile import reading
+from runspine.cli.facts import describe
+from runspine.errors import Invalid
+from runspine.log.chain import Verifier, digest_of
+from runspine.log.port import Recorded
+from runspine.plain import to_plain
+from runspine.run.evolve import fold
+from runspine.runfile import parse, read_bytes, spec_yaml
+from runspine.sweep.plan import parse_plan
+from runspine.wire.v1.facts_pb2 import Commit
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.telemetry_pb2 import STDERR, STDOUT, Batch
+from runspine.wire.v1.trainer_pb2 import ListRequest
+from services.orchestrator.core.board import Board
+from services.orchestrator.core.listing import list_runs
+from services.orchestrator.core.spec_rules import violations, with_defaults
+from services.telemetry.core.manifest import Broken
+from services.telemetry.core.manifest import unpack as unpack_manifest
+from services.worker.artifact import NotAccepted, inside
+from services.worker.recording import Recording
+from services.worker.runners.script import ScriptRunner
+
+AT = 1_794_800_549_250_000
+FOLDER = Path("/nonexistent")
+SUFFIXES = (".pt", ".zip", ".cleanrl_model", ".safetensors")
+INSTALLED = {"script": ScriptRunner().info()}
+
+
+def protocol(data: bytes) -> None:
+    """Whatever a trainer says is recorded: every line is counted, and every batch can be read again."""
+    recording = Recording("run", 1, RunSpec(total_steps=1000))
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines):
+        recording.take(line, STDERR if number % 7 == 6 else STDOUT, AT + number)
+    assert recording.lines_read == len(lines)
+    for record in recording.cut(AT + len(lines), final=True):
+        Batch.FromString(record.payload)
+    recording.note(AT)
+
+
+def runfile(data: bytes) -> None:
+    """A run file is refused in words, or its runs can be written down and read again."""
+    try:
+        asked = parse(read_bytes(data, "f"), source="f", folder=FOLDER)
+    except Invalid:
+        return
+    for spec in asked.specs[:5]:
+        [again] = parse(spec_yaml(spec), source="again", folder=FOLDER).specs
+        assert again.SerializeToString(deterministic=True) == spec.SerializeToString(deterministic=True)
+
+
+def sweepfile(data: bytes) -> None:
+    """A sweep file is refused in words, or its runs lie in its own space."""
+    try:
+        plan = parse_plan(read_bytes(data, "f"), Path("f.yaml"))
+    except Invalid:
+        return
+    point = {axis.path: (axis.values() or [getattr(axis, "low", 0)])[0] for axis in plan.axes}
+    assert plan.point(plan.spec(0, point, plan.seeds[0])) == point
+
+
+def request(data: bytes) -> None:
+    """A spec off the wire is refused by field, or accepted for good."""
+    with contextlib.suppress(DecodeError):
+        list_runs(Board(), ListRequest.FromString(data))
+    try:
+        spec = RunSpec.FromString(data)
+    except DecodeError:
+        return
+    if violations(spec, INSTALLED):
+        return
+    full = with_defaults(spec, INSTALLED)
+    assert not violations(full, INSTALLED)
+    assert with_defaults(full, INSTALLED) == full
+    to_plain(full)
+
+
+def artifact(data: bytes) -> None:
+    """A path that a trainer names lies in the run's directory, or is refused."""
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root) / "run"
+        folder.mkdir()
+        (folder / "link").symlink_to("/etc")
+        try:
+            path = inside(data.decode("utf-8", "surrogateescape"), folder)
+        except NotAccepted:
+            return
+        assert path.is_relative_to(folder.resolve())
+
+
+def imports(data: bytes) -> None:
+    """A file from outside is described or refused; an archive is unpacked where it should be."""
+    with tempfile.TemporaryDirectory() as root:
+        path = Path(root) / f"file{SUFFIXES[data[0] % len(SUFFIXES) if data else 0]}"
+        path.write_bytes(data[1:])
+        for read in (look, lambda given: unpack(given, Path(root) / "inner")):
+            try:
+                read(path)
+            except BadCheckpoint:
+                continue
+        assert {child.name for child in Path(root).iterdir()} <= {path.name, "inner"}
+
+
+def events(data: bytes) -> None:
+    """Bytes on the log are a commit or are named as damage; folds take any fact."""
+    verifier = Verifier("RUNS")
+    verifier.feed(1, "runs.r1", data, digest_of(data))
+    flaws = verifier.finish(1)
+    try:
+        commit = Commit.FromString(data)
+    except DecodeError:
+        assert flaws, "what is no commit must not pass"
+        return
+    fold(commit.facts)
+    fold_artifacts(commit.facts)
+    board = Board()
+    for subject in ("runs.r1", "attempts.r1", "workers.w1"):
+        board.apply(Recorded("RUNS", 1, subject, data, digest_of(data), AT))
+    Board().load(board.dump())
+    for fact in commit.facts:
+        describe(fact)
+        to_plain(fact)
+
+
+def exported(data: bytes) -> None:
+    """An exported log is read to its end, or said to be damaged."""
+    with tempfile.TemporaryDirectory() as root:
+        path = Path(root) / "log"
+        path.write_bytes(data)
+        try:
+            _, records = reading(path)
+            list(records)
+        except Invalid:
+            return
+
+
+def manifest(data: bytes) -> None:
+    """A manifest of the archive is whole, or said to be broken."""
+    try:
+        unpack_manifest(data)
+    except Broken:
+        return
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    one.__name__: one
+    for one in (protocol, runfile, sweepfile, request, artifact, imports, events, exported, manifest)
+}

@@ -1,0 +1,90 @@
+"""Faults of other control planes and trackers, tried on a whole stack of ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.peers.shell import Shell, stack
+
+SLOW = "import time\nfor n in range({0}): print(n, flush=True); time.sleep(0.1)"
+MEASURES = """
+import json, os
+for n in range({0}):
+    print(json.dumps(dict(type="metric", name="loss", value=n, step=n)))
+"""
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with stack(tmp_path_factory.mktemp("peers") / "home", "--slots", "8") as shell:
+        yield shell
+
+
+@pytest.fixture(autouse=True)
+def healthy(shell: Shell) -> None:
+    """What one test killed is back before the next begins."""
+    shell.ready()
+
+
+def test_a_run_that_ends_well_while_the_control_plane_is_replaced_is_completed(shell: Shell) -> None:
+    """ray#65608: the supervisor of a job kept the address of the old head, and its success became FAILED."""
+    [run_id] = shell.submit(SLOW.format(30))
+    shell.until(run_id, "running")
+    shell.kill("orchestrator", "nats")
+    run = shell.until(run_id, "completed", "failed", "cancelled")
+    assert (run["phase"], run["attempt"]) == ("completed", 1), run["reason"]
+
+
+def test_an_outage_of_the_log_does_not_fail_a_run_that_goes_on(shell: Shell) -> None:
+    """ray#65025: one transient RPC error while the store failed over marked a living job FAILED for good."""
+    [run_id] = shell.submit(SLOW.format(60))
+    shell.until(run_id, "running")
+    seen = set()
+    shell.kill("nats")
+    deadline = time.monotonic() + 60
+    while (run := shell.run(run_id))["phase"] not in ("completed", "failed", "cancelled"):
+        seen.add(run["phase"])
+        assert time.monotonic() < deadline
+    assert seen <= {"running", "stale"}
+    assert (run["phase"], run["attempt"]) == ("completed", 1), run["reason"]
+
+
+def test_a_killed_trainer_does_not_stay_active(shell: Shell) -> None:
+    """aim#3175: a run whose process was killed was "in progress" for ever."""
+    [run_id] = shell.submit("import os, time; print('pid', os.getpid(), flush=True); time.sleep(600)")
+    shell.until(run_id, "running")
+    deadline = time.monotonic() + 30
+    while not (said := shell("logs", run_id)).startswith("pid "):
+        assert time.monotonic() < deadline
+    os.kill(int(said.split()[1]), signal.SIGKILL)
+    run = shell.until(run_id, "failed", "completed", "cancelled")
+    assert run["phase"] == "failed"
+    assert "SIGKILL" in run["reason"]
+    assert run["ended_at"]
+
+
+@pytest.mark.long
+def test_runs_that_write_at_once_while_others_read_lose_and_mix_nothing(shell: Shell) -> None:
+    """aim#2869: concurrent runs corrupted the repository they shared."""
+    runs = shell.submit(MEASURES.format("2000 + int(os.environ['RUNSPINE_SEED'])"), "--seeds", "1..5")
+    for seed, run_id in enumerate(runs, 1):
+        shell.until(run_id, "completed")
+        [series], points = shell.json("metrics", run_id)["series"], 2000 + seed
+        assert (series["name"], series["points"], series["last"]) == ("loss", points, points - 1)
+
+
+def test_facts_do_not_grow_with_what_a_run_says(shell: Shell) -> None:
+    """HyperQueue#785: a journal of 9 GB for a few hundred jobs. Ours holds decisions, not telemetry."""
+    sizes = []
+    for points in (10, 20_000):
+        [run_id] = shell.submit(MEASURES.format(points))
+        assert shell.until(run_id, "completed")["counts"]["metrics"] == points
+        told = shell.json("show", run_id)
+        sizes.append(len(str(told["facts"])))
+    assert sizes[1] < sizes[0] * 1.5
+    assert sizes[1] < 10_000
