@@ -69,6 +69,19 @@ class Deployment:
     def until_well(self, seconds: float = 420.0) -> None:
         eventually(lambda: not self.unwell(), seconds, lambda: "\n".join(map(str, self.unwell().items())))
 
+    def networks(self, service: str) -> dict[str, str]:
+        """The service's networks by the names of the file, and its address on each."""
+        shown = "{{json .NetworkSettings.Networks}}"
+        found = json.loads(self.engine.docker("inspect", "-f", shown, self.containers()[service]))
+        project = f"{self.variables['COMPOSE_PROJECT_NAME']}_"
+        return {name.removeprefix(project): network["IPAddress"] for name, network in found.items()}
+
+    def connect(self, service: str, host: str, port: int) -> str:
+        """From inside the service's container: `connected`, or the reason why not."""
+        tried = f"import socket; socket.create_connection(({host!r}, {port}), 5); print('connected')"
+        said = self.engine.docker("exec", self.containers()[service], "python", "-c", tried, check=False)
+        return said.strip().splitlines()[-1].rpartition("] ")[2].removeprefix("TimeoutError: ")
+
     def client(self) -> Client:
         trainer, telemetry, artifacts = (f"127.0.0.1:{self.ports[name]}" for name in PORTS[:3])
         return Client(Endpoint(trainer, telemetry, artifacts, self.variables["RUNSPINE_TOKEN"], patience=120))
