@@ -23,6 +23,7 @@ ROUND, MUTANTS = 200, 40
 
 def fuzz(name: str, check: Callable[[bytes], None], seconds: float) -> tuple[int, BaseException | None]:
     """How many inputs were tried, and what went wrong with the smallest that fails."""
+    kind = name.partition("-")[0]  # the service is sent what its rules are tried with
     until, tried, last = time.monotonic() + seconds, 0, b""
     quiet = settings(
         max_examples=ROUND,
@@ -39,11 +40,11 @@ def fuzz(name: str, check: Callable[[bytes], None], seconds: float) -> tuple[int
             check(given_)
 
     while time.monotonic() < until:
-        attempt = seed(random.getrandbits(64))(quiet(given(inputs(name.partition("-")[0]))(once)))
+        attempt = seed(random.getrandbits(64))(quiet(given(inputs(kind))(once)))
         try:
             attempt()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
-            folder = CORPUS / name
+            folder = CORPUS / kind
             folder.mkdir(parents=True, exist_ok=True)
             (folder / hashlib.sha256(last).hexdigest()[:12]).write_bytes(last)
             return tried, error

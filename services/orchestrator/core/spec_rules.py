@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -293,8 +293,10 @@ def _schema(spec: RunSpec, info: RunnerInfo) -> list[Param]:
     return [*info.params, *own]
 
 
-def _mode_names(modes: object) -> str:
-    return ", ".join(Mode.Name(m).lower() for m in modes if m)  # type: ignore[attr-defined]
+def _mode_names(modes: Iterable[int]) -> str:
+    """A mode from the wire may be any number; those without a name are shown as it."""
+    named = {number: name.lower() for name, number in Mode.items()}
+    return ", ".join(named.get(mode, str(mode)) for mode in modes if mode)
 
 
 def _article(kind: str | None) -> str:
