@@ -145,7 +145,7 @@ def under_way(client: Client, run: str) -> bool:
 
 
 def restart_everything(deployment: Deployment) -> None:
-    """The worker first, in the middle of its run; the others below what it goes on with."""
+    """The worker first, in the middle of its run; then the others, whether or not the run still goes on."""
     before = deployment.containers()
     assert {"nats", "s3", "prometheus"} | OURS == before.keys()
     for service in sorted(before, key=lambda name: (name != "worker", name)):
