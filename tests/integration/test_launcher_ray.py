@@ -47,6 +47,10 @@ for step in range(int(sys.argv[1])):
 """
 
 
+# Away from the ports that tests and stacks choose theirs from.
+WORKER_PORTS = ("--min-worker-port=23000", "--max-worker-port=25999")
+
+
 class Cluster:
     """Two nodes of this machine, each with its own raylet."""
 
@@ -60,9 +64,8 @@ class Cluster:
         before = {process.pid for process in psutil.process_iter()}
         environment = {**os.environ, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_USAGE_STATS_ENABLED": "0"}
         done = subprocess.run(
-            [self._ray, "start", *arguments, "--disable-usage-stats", f"--temp-dir={self.folder}"]
-            if "--head" in arguments
-            else [self._ray, "start", *arguments, "--disable-usage-stats"],
+            [self._ray, "start", *arguments, *WORKER_PORTS, "--disable-usage-stats"]
+            + ([f"--temp-dir={self.folder}"] if "--head" in arguments else []),
             env=environment, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

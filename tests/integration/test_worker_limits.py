@@ -184,7 +184,7 @@ print(json.dumps([resource.getrlimit(resource.RLIMIT_CORE), status["NoNewPrivs"]
 names = "OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS".split()
 print(*(os.environ[name] for name in names))
 env = os.environ
-print(env["RUNSPINE_ENV_KWARGS"], env.get("RUNSPINE_CAPTURE"), repr(env["CUDA_VISIBLE_DEVICES"]))
+print(repr(env["CUDA_VISIBLE_DEVICES"]), env.get("RUNSPINE_CAPTURE"), env["RUNSPINE_ENV_KWARGS"])
 """
     plain = await rig.python(script)
     two = await rig.python(
@@ -196,8 +196,8 @@ print(env["RUNSPINE_ENV_KWARGS"], env.get("RUNSPINE_CAPTURE"), repr(env["CUDA_VI
     )
     for run_id in (plain, two):
         await rig.exited(run_id)
-    assert await rig.texts(plain) == ['[[0, 0], "1"]', "1 1 1", "{} None ''"]
-    assert (await rig.texts(two))[-3:] == ['[[0, 0], "1"]', "2 7 2", "{\"size\": 4} full ''"]
+    assert await rig.texts(plain) == ['[[0, 0], "1"]', "1 1 1", "'' None {}"]
+    assert (await rig.texts(two))[-3:] == ['[[0, 0], "1"]', "2 7 2", "'' full {\"size\": 4}"]
 
 
 async def test_each_gpu_goes_to_one_run_at_a_time_and_none_to_the_others(rig: Rig) -> None:
