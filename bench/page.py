@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import tempfile
 import time
@@ -106,15 +107,18 @@ def quiet(browser: Browser) -> None:
         process.nice(19)
 
 
+def listed(browser: Browser) -> int:
+    """How many runs the page says there are."""
+    return int(re.sub(r"\D", "", browser.find("#rs-count").text) or 0)
+
+
 def measure_table(scene: Scene, report: Report, asked: argparse.Namespace) -> None:
     server = psutil.Process(scene.stack.pid("dashboard"))
     for _ in range(asked.trainers):
         scene.trainer(int(asked.rate * (asked.seconds + 60)), asked.rate)
     with browsing(scene.page) as browser:
         browser.login(scene.stack.token)
-        browser.until(
-            lambda: f"{asked.runs:,}"[:-1] in browser.find("#rs-count").text, "all runs are listed", 120
-        )
+        browser.until(lambda: listed(browser) >= asked.runs, "all runs are listed", 120)
         scene.go()
         browser.until(lambda: browser.text().count("running") >= 1, "the trainers run")
         time.sleep(3)
