@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import re
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 import psutil
 
@@ -24,11 +26,13 @@ from runspine.embedded import running_stack
 from runspine.embedded.stack import Stack
 from runspine.endpoint import Endpoint
 from runspine.run import ENDED
+from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import RunSpec
 from services.telemetry.edges.chain import Chain
 from services.telemetry.edges.segment_store import SegmentStore
 
 ROOT = Path(__file__).parents[1]
+PAGES = 10
 # Frames are counted while the table is scrolled, as a person would.
 COUNT = """
 const [seconds, done] = arguments, body = document.querySelector(".ag-body-viewport");
@@ -90,13 +94,17 @@ class Scene:
         for number in range(1, self._number + 1):
             (self.scratch / f"go-{number}").touch()
 
-    def timed(self, run_id: str) -> float:
-        """Seconds from `go` to the end of the run."""
-        began = time.perf_counter()
-        self.go()
-        while self.client.get(run_id).run.phase not in ENDED:
-            time.sleep(0.02)
-        return time.perf_counter() - began
+    def learner(self, steps: int, seed: int) -> str:
+        """A PPO on CartPole, submitted."""
+        spec = RunSpec(runner="builtin", algo="ppo", env="CartPole-v1", seed=seed, total_steps=steps)
+        return self.client.submit(spec).run.id
+
+    def trained(self, run_id: str) -> float:
+        """Seconds it took, when it has ended."""
+        while (run := self.client.get(run_id).run).phase not in ENDED:
+            time.sleep(0.1)
+        assert run.phase == COMPLETED, run.reason
+        return (run.ended_at - run.started_at) / 1e6
 
 
 def quiet(browser: Browser) -> None:
@@ -105,6 +113,9 @@ def quiet(browser: Browser) -> None:
     assert service is not None
     for process in psutil.Process(service.pid).children(recursive=True):
         process.nice(19)
+        # Where the kernel shares cores out by session, a process is only nice to its own.
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{process.pid}/autogroup").write_text("19")
 
 
 def listed(browser: Browser) -> int:
@@ -159,21 +170,23 @@ def measure_paint(scene: Scene, report: Report, run_id: str, points: int) -> Non
 
 
 def measure_watchers(scene: Scene, report: Report, pairs: int, steps: int) -> None:
+    """A PPO that has a core of its own, alone and with ten pages of it open; each pair in turn."""
     alone, watched = [], []
-    for _ in range(pairs):
-        alone.append(scene.timed(scene.trainer(steps, 0)))
-        run_id = scene.trainer(steps, 0)
+    for seed in range(pairs):
+        alone.append(scene.trained(scene.learner(steps, seed)))
+        run_id = scene.learner(steps, seed)
         with browsing(scene.page) as browser:
             browser.login(scene.stack.token, to=f"/run/{run_id}")
-            for _ in range(9):
+            quiet(browser)
+            for _ in range(PAGES - 1):
                 browser.driver.switch_to.new_window("tab")
                 browser.open(f"/run/{run_id}")
-            quiet(browser)
-            watched.append(scene.timed(run_id))
-    ratio = sum(alone) / sum(watched)
+                quiet(browser)
+            watched.append(scene.trained(run_id))
+    ratio = median(before / after for before, after in zip(alone, watched, strict=True))
     report.add(
-        "speed of a trainer with ten open pages ÷ with none", ratio, "", target="≥ 0.98", met=ratio >= 0.98,
-        beside=f"{steps:,} steps, {pairs} pairs; {sum(alone) / pairs:.2f} and {sum(watched) / pairs:.2f} s",
+        "speed of a PPO with ten open pages ÷ with none", ratio, "", target="≥ 0.98", met=ratio >= 0.98,
+        beside=f"{steps:,} steps, {pairs} pairs; {sum(alone) / pairs:.1f} and {sum(watched) / pairs:.1f} s",
     )  # fmt: skip
 
 
@@ -208,12 +221,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="how long frames are counted")
     parser.add_argument("--points", type=int, default=10_000_000)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=500_000)
+    parser.add_argument("--steps", type=int, default=80_000, help="of the PPO that is looked at")
     parser.add_argument("--only", choices=("paint", "watchers", "table"), default="", help="one part of it")
     parser.add_argument("--quick", action="store_true", help="smaller in everything but the runs")
     asked = parser.parse_args()
     if asked.quick:
-        asked.trainers, asked.rate, asked.pairs, asked.steps = 2, 2000.0, 1, 100_000
+        asked.trainers, asked.rate, asked.pairs, asked.steps = 2, 2000.0, 1, 30_000
     if missing():
         raise SystemExit(missing())
     print(asyncio.run(bench_page(asked)).as_markdown())
