@@ -30,6 +30,8 @@ def start_detached(home: Home, wish: Wish, tell: Callable[[Event], None]) -> Sta
         return _await_ready(home, pid, output, tell)
     except KeyboardInterrupt:
         os.kill(pid, signal.SIGTERM)
+        # Nothing is left when the prompt is back: an `up` right after this must not find it half gone.
+        os.waitpid(pid, 0)
         raise
 
 
