@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 # Lines wait until so many bytes or seconds have come together: a write costs more than a line.
-FULL_BYTES = 32 << 10
+FULL_BYTES = 128 << 10
 LONGEST_WAIT = 0.1
 PIPE_BYTES = 1 << 20
 LOCK_NAME = ".telemetry.lock"

@@ -27,7 +27,7 @@ MOST_BYTES = 256 << 10
 # A line without its columns, about.
 LINE_BYTES = 300
 NEVER = 1 << 62
-# While an env is fast, the clock is looked at after the first step and then after so many.
+# While an env is fast, the clock is looked at after the first step of a block and then after so many.
 FEW_ROWS = 16
 
 Step = Callable[[Any], Any]
@@ -188,7 +188,8 @@ class Tape:
             self._start_block(now)
             return self._second_look
         waited = now - self.began
-        self._second_look = FEW_ROWS if 0 <= waited < LONGEST_WAIT / FEW_ROWS else 2
+        # So many rows more often than not come within the wait; a slower env is looked at row by row.
+        self._second_look = FEW_ROWS if 0 <= waited < rows * LONGEST_WAIT / FEW_ROWS else 2
         if rows >= self._limit:
             self.cut(now)
             return 1
