@@ -88,8 +88,3 @@ def test_an_error_of_pytest_itself_stays_a_failure(tmp_path: Path) -> None:
 
 def test_a_module_that_cannot_be_imported_fails_beside_others_and_alone(tmp_path: Path) -> None:
     assert again.run(BESIDE, suite(tmp_path, good=GOOD, broken="import nothing_of_this_name\n")) != 0
-
-
-def test_a_worker_that_dies_leaves_a_test_that_is_tried_alone(tmp_path: Path) -> None:
-    dies = "import os\ndef test_dies():\n    if 'PYTEST_XDIST_WORKER' in os.environ: os._exit(9)\n"
-    assert again.run(BESIDE, suite(tmp_path, dies=dies, good=GOOD)) == 0
