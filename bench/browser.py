@@ -10,13 +10,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    SessionNotCreatedException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.remote.webelement import WebElement
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 PATIENCE = 60.0
 FLAGS = (
     "--headless=new",
@@ -31,12 +37,83 @@ FLAGS = (
     "--disable-extensions",
     "--disable-sync",
 )
+# The page was drawn again between two words with it.
+REDRAWN = (
+    "aborted by navigation",
+    "does not belong to the document",
+    "context was destroyed",
+    "not clickable",
+)
+# The first visible one that holds a text, and what is asked of it: one call, so that nothing comes between.
+SEEN = """
+const element = [...document.querySelectorAll(arguments[0])].find((each) =>
+  each.checkVisibility({ visibilityProperty: true, opacityProperty: true })
+  && (each.innerText ?? each.textContent).includes(arguments[1]));
+"""
 
 
 def missing() -> str:
     """Why there is no browser here; empty when there is one."""
     lacking = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"{' and '.join(lacking)} not found: apt install chromium chromium-driver" if lacking else ""
+
+
+class Found:
+    """Something on the page, looked up anew for every word with it: a live page may be drawn again."""
+
+    def __init__(self, browser: Browser, css: str, text: str) -> None:
+        self._browser, self._css, self._text = browser, css, text
+
+    @property
+    def text(self) -> str:
+        return str(self._ask("(element.innerText ?? element.textContent).trim()"))
+
+    def get_attribute(self, name: str) -> str | None:
+        """Its property of this name, such as a whole address, or else what stands in the document."""
+        found = self._ask("element[arguments[2]] ?? element.getAttribute(arguments[2])", name)
+        return None if found is None else str(found)
+
+    def is_enabled(self) -> bool:
+        return bool(self._ask("!element.matches(':disabled')"))
+
+    def focus(self) -> None:
+        self._ask("element.focus()")
+
+    def set(self, value: str) -> None:
+        """Choose in a menu."""
+        self._ask("(element.value = arguments[2], element.dispatchEvent(new Event('change')))", value)
+
+    def click(self) -> None:
+        self._act(lambda element: element.click(), "can be pressed")
+
+    def send_keys(self, *keys: str) -> None:
+        # Stale, if at all, before the first key: none is sent twice.
+        self._act(lambda element: element.send_keys(*keys), "takes keys")
+
+    def there(self) -> bool:
+        return bool(self._browser.script(f"{SEEN} return Boolean(element)", self._css, self._text))
+
+    def _ask(self, expression: str, *more: str) -> Any:
+        script = f"{SEEN} return element ? [{expression}] : null"
+        return self._browser.until(
+            lambda: self._browser.script(script, self._css, self._text, *more), str(self)
+        )[0]
+
+    def _act(self, act: Callable[[WebElement], None], what: str) -> None:
+        def done() -> bool:
+            element = self._browser.script(f"{SEEN} return element", self._css, self._text)
+            if element is None:
+                return False
+            try:
+                act(element)
+            except (ElementClickInterceptedException, ElementNotInteractableException):
+                return False
+            return True
+
+        self._browser.until(done, f"{self} {what}")
+
+    def __str__(self) -> str:
+        return f"{self._css} with {self._text!r}"
 
 
 class Browser:
@@ -56,55 +133,86 @@ class Browser:
     def script(self, text: str, *arguments: Any) -> Any:
         return self.driver.execute_script(text, *arguments)
 
-    def until(self, check: Callable[[], Found], what: str, patience: float = PATIENCE) -> Found:
+    def until(self, check: Callable[[], Answer], what: str, patience: float = PATIENCE) -> Answer:
         deadline = time.monotonic() + patience
         while True:
-            with contextlib.suppress(StaleElementReferenceException):
-                if found := check():
-                    return found
+            with redrawn():
+                if answer := check():
+                    return answer
             if time.monotonic() > deadline:
                 raise AssertionError(f"not within {patience:.0f} s: {what}\n{self.text()[:1500]}")
             time.sleep(0.1)
 
     def text(self) -> str:
-        return str(self.script("return document.body.innerText"))
+        return str(self.script("return document.body?.innerText ?? ''"))
 
     def sees(self, text: str, patience: float = PATIENCE) -> None:
         self.until(lambda: text in self.text(), f"the page says {text!r}", patience)
 
-    def find(self, css: str, text: str = "") -> WebElement:
-        """The first visible one that holds the text."""
-
-        def look() -> WebElement | None:
-            for element in self.driver.find_elements(By.CSS_SELECTOR, css):
-                if element.is_displayed() and text in element.text:
-                    return element
-            return None
-
-        found = self.until(look, f"{css} with {text!r}")
-        assert found is not None
+    def find(self, css: str, text: str = "") -> Found:
+        """The first visible one that holds the text, when there is one."""
+        found = Found(self, css, text)
+        self.until(found.there, str(found))
         return found
 
-    def press(self, css: str, text: str = "") -> None:
-        def pressed() -> bool:
-            try:
-                self.find(css, text).click()
-            except StaleElementReferenceException:
-                return False
-            except WebDriverException as error:
-                if "not clickable" in str(error) or "intercepted" in str(error):
-                    return False
-                raise
-            return True
+    def count(self, css: str) -> int:
+        """How many there are, visible or not."""
+        return int(self.script("return document.querySelectorAll(arguments[0]).length", css))
 
-        self.until(pressed, f"{css} {text!r} can be pressed")
+    def each(self, css: str, expression: str) -> list[Any]:
+        """The same said of every one, at one moment."""
+        script = f"return [...document.querySelectorAll(arguments[0])].map((element) => {expression})"
+        return list(self.script(script, css))
+
+    def press(self, css: str, text: str = "") -> None:
+        self.find(css, text).click()
+
+    def keys(self, *keys: str) -> None:
+        """To whatever has the focus, as a person types."""
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def focused(self) -> str:
+        """The name of what has the focus, as a screen reader says it."""
+        return str(self.script("return document.activeElement?.getAttribute('aria-label') ?? ''"))
 
     def fill(self, label: str, value: str) -> None:
         """Type into the field with this label."""
-        field = self.find(f'input[aria-label="{label}"], textarea[aria-label="{label}"]')
+        field = f'input[aria-label="{label}"], textarea[aria-label="{label}"]'
         # Not clear(): the page must see the change.
-        self.script("arguments[0].focus(); arguments[0].select()", field)
-        field.send_keys(value)
+        self.find(field)._ask("(element.focus(), element.select())")
+        self.find(field).send_keys(value)
+
+    def upload(self, css: str, path: Path) -> None:
+        """Choose a file, in a field that nobody sees."""
+
+        def chosen() -> bool:
+            field = self.script("return document.querySelector(arguments[0])", css)
+            return field is not None and field.send_keys(str(path)) is None
+
+        self.until(chosen, f"{css} takes a file")
+
+
+@contextlib.contextmanager
+def redrawn() -> Iterator[None]:
+    """A page that changes under the question is asked again, not an error."""
+    try:
+        yield
+    except StaleElementReferenceException:
+        pass
+    except WebDriverException as error:
+        if not any(words in str(error) for words in REDRAWN):
+            raise
+
+
+def started(options: ChromeOptions, tries: int = 3) -> Chrome:
+    """On a busy machine Chromium may be too slow for its driver: that is nobody's failure."""
+    while True:
+        try:
+            return Chrome(options, Service(shutil.which("chromedriver") or "chromedriver"))
+        except SessionNotCreatedException:
+            tries -= 1
+            if not tries:
+                raise
 
 
 @contextlib.contextmanager
@@ -116,7 +224,7 @@ def browsing(address: str, size: tuple[int, int] = (1360, 900), dark: bool = Fal
         for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        driver = Chrome(options, Service(shutil.which("chromedriver") or "chromedriver"))
+        driver = started(options)
         driver.set_page_load_timeout(120)
         driver.set_script_timeout(120)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}

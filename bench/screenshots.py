@@ -80,14 +80,11 @@ def views(ids: list[str], live: str) -> dict[str, tuple[str, Callable[[Browser],
         browser.until(lambda: browser.find(".rs-scrubber").get_attribute("data-shown") == "20", "a frame")
 
     def charted(browser: Browser) -> None:
-        browser.until(
-            lambda: browser.driver.find_elements("css selector", ".rs-curve[data-points]"), "charts"
-        )
+        browser.until(lambda: browser.count(".rs-curve[data-points]"), "charts")
 
     def moving(browser: Browser) -> None:
         def slowest() -> int:
-            tiles = browser.driver.find_elements("css selector", ".rs-watch-tile")
-            return min((int(tile.get_attribute("data-painted") or 0) for tile in tiles), default=0)
+            return min(browser.each(".rs-watch-tile", "Number(element.dataset.painted || 0)"), default=0)
 
         browser.until(lambda: slowest() > 60, "eight slots that move", 120)
         print(f"{browser.find('.rs-watch-about').text}")

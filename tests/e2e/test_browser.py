@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from bench.browser import Browser, browsing, missing
@@ -49,23 +48,18 @@ def trained(rig: PageRig, browser: Browser) -> str:
     """A run that was asked for in the form, with the keyboard alone."""
     browser.open("/new")
     browser.sees("Pool default has")
-    steps = browser.find('input[aria-label="total steps"]')
-    browser.script("arguments[0].focus()", steps)
-    steps.send_keys("3000")
+    browser.find('input[aria-label="total steps"]').send_keys("3000")
     browser.sees("total_steps: 3000")
     browser.until(lambda: browser.find("button", "Launch").is_enabled(), "the launch button is open")
-    browser.script("arguments[0].focus()", browser.find("button", "Launch"))
-    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.find("button", "Launch").send_keys(Keys.ENTER)
     browser.until(lambda: "/run/" in browser.driver.current_url, "the run's page")
     return browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
 
 
 def points(browser: Browser, title: str) -> float:
     """How far a chart reaches on its axis."""
-    for chart in browser.driver.find_elements(By.CSS_SELECTOR, ".rs-curve"):
-        if title in chart.text:
-            return float(chart.get_attribute("data-last") or 0)
-    return 0.0
+    charts = browser.each(".rs-curve", "[element.innerText, Number(element.dataset.last || 0)]")
+    return next((float(last) for text, last in charts if title in text), 0.0)
 
 
 def test_a_stranger_gets_the_login_page_and_nothing_else(rig: PageRig) -> None:
@@ -90,14 +84,10 @@ def test_a_run_is_cancelled_with_the_keyboard_alone(rig: PageRig, browser: Brows
     run_id = rig.script(120, name="to be cancelled")
     browser.open(f"/run/{run_id}")
     browser.until(lambda: browser.find(".rs-badge").text == "running", "it runs")
-    browser.script("arguments[0].focus()", browser.find("button", "Cancel"))
-    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.find("button", "Cancel").send_keys(Keys.ENTER)
     browser.find(".q-dialog", "Cancel this run?")
-    browser.until(
-        lambda: "Reason" in (browser.driver.switch_to.active_element.get_attribute("aria-label") or ""),
-        "the dialog has the focus",
-    )
-    browser.driver.switch_to.active_element.send_keys("enough", Keys.TAB, Keys.TAB, Keys.ENTER)
+    browser.until(lambda: "Reason" in browser.focused(), "the dialog has the focus")
+    browser.keys("enough", Keys.TAB, Keys.TAB, Keys.ENTER)
     browser.until(lambda: browser.find(".rs-badge").text == "cancelled", "it is cancelled")
     found = rig.run(run_id)
     assert found.phase == CANCELLED
@@ -110,10 +100,8 @@ def test_an_episode_is_scrubbed_step_by_step_beside_its_frames(
     rig.until_phase(trained, "completed")
     browser.open(f"/run/{trained}?tab=episodes")
     browser.sees("exact: all")
-    slider = browser.find(".rs-scrub")
-    browser.script("arguments[0].focus()", slider)
     for step in (1, 2, 3):
-        slider.send_keys(Keys.ARROW_RIGHT)
+        browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
         browser.until(lambda step=step: _shown(browser) == step, f"frame {step}")
     facts = browser.find(".rs-facts").text.replace("\n", " ")
     assert re.search(r"step 2 action [01] reward 1 return so far 3 end no observation \[-?\d", facts), facts
@@ -151,20 +139,13 @@ def test_a_checkpoint_from_elsewhere_is_imported_and_a_hostile_one_refused(
     browser.press("button", "Import")
     browser.find(".q-dialog", "Import a checkpoint")
     bomb = files.torch_bomb(tmp_path / "bomb.pt", mark)
-    _file_field(browser).send_keys(str(bomb))
+    browser.upload(".q-dialog input[type=file]", bomb)
     browser.until(lambda: browser.find(".q-dialog .rs-bad").text, "the refusal")
     assert not mark.exists()
     good = files.saved(tmp_path / "dqn.cleanrl_model", files.QNetwork().state_dict())
     browser.fill("Environment (when the file does not say)", "CartPole-v1")
-    _file_field(browser).send_keys(str(good))
+    browser.upload(".q-dialog input[type=file]", good)
     browser.sees("imported: dqn.cleanrl_model")
-
-
-def _file_field(browser: Browser) -> object:
-    return browser.until(
-        lambda: browser.driver.find_elements(By.CSS_SELECTOR, ".q-dialog input[type=file]"),
-        "a field for files",
-    )[0]
 
 
 def test_a_rule_prunes_and_the_page_shows_what_is_left(rig: PageRig, browser: Browser, trained: str) -> None:
@@ -217,7 +198,7 @@ def test_names_labels_metrics_and_log_lines_are_shown_as_text(rig: PageRig, brow
         if page != "/fleet":
             browser.sees(EVIL)
         assert browser.script("return window.stolen") is None, page
-        assert not browser.driver.find_elements(By.CSS_SELECTOR, "main img[src=x]"), page
+        assert not browser.count("main img[src=x]"), page
 
 
 def test_many_runs_are_tagged_and_found_again_by_address(rig: PageRig, browser: Browser) -> None:
@@ -242,9 +223,7 @@ def test_a_token_that_may_only_look_sees_everything_and_changes_nothing(rig: Pag
     with browsing(rig.address) as looker:
         looker.login(LOOKER, to=f"/run/{run_id}")
         looker.sees("looked at")
-        assert not [
-            b for b in looker.driver.find_elements(By.CSS_SELECTOR, "main button") if "Cancel" in b.text
-        ]
+        assert not any("Cancel" in text for text in looker.each("main button", "element.innerText"))
         looker.open("/new")
         looker.sees("This token may only look")
         assert rig.token not in looker.driver.page_source

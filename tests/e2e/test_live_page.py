@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from bench.browser import Browser, browsing, missing
@@ -75,7 +74,9 @@ def metric(rig: PageRig, name: str) -> float:
 
 
 def painted(browser: Browser, slot: int) -> int:
-    return int(browser.find(f'.rs-watch-tile[data-slot="{slot}"]').get_attribute("data-painted") or 0)
+    """How many pictures a slot had, shown or not."""
+    (found,) = browser.each(f'.rs-watch-tile[data-slot="{slot}"]', "element.dataset.painted") or [0]
+    return int(found)
 
 
 def state(browser: Browser) -> str:
@@ -90,12 +91,11 @@ def watch(browser: Browser, run_id: str) -> None:
 def test_eight_slots_move_in_a_grid_with_their_figures(rig: PageRig, browser: Browser, run_id: str) -> None:
     watch(browser, run_id)
     browser.until(lambda: all(painted(browser, slot) > 5 for slot in range(7)), "all of them move")
-    tiles = browser.driver.find_elements(By.CSS_SELECTOR, ".rs-watch-tile")
-    places = {(tile.location["x"], tile.location["y"]) for tile in tiles}
-    assert len(places) == 8
-    assert len({y for _, y in places}) == 2
-    hud = re.search(r"return (\d+) step (\d+) ep\. 3-\d+", tiles[3].text.replace("\n", " "))
-    assert hud, tiles[3].text
+    tiles = browser.each(".rs-watch-tile", "[element.offsetLeft, element.offsetTop, element.innerText]")
+    assert len({(x, y) for x, y, _ in tiles}) == 8
+    assert len({y for _, y, _ in tiles}) == 2
+    hud = re.search(r"return (\d+) step (\d+) ep\. 3-\d+", " ".join(tiles[3][2].split()))
+    assert hud, tiles[3]
     # CartPole pays one for each step.
     assert hud[1] == hud[2]
     browser.until(lambda: "steps/s" in browser.find(".rs-watch-about").text, "the pace of the run")
@@ -111,9 +111,14 @@ def test_eight_slots_move_in_a_grid_with_their_figures(rig: PageRig, browser: Br
 
 def test_an_env_that_cannot_be_drawn_says_why_and_offers_its_episodes(browser: Browser, run_id: str) -> None:
     watch(browser, run_id)
-    tile = browser.find('.rs-watch-tile[data-slot="7"]', "Blind draws no pictures; it knows ansi")
-    link = tile.find_element(By.CSS_SELECTOR, "a")
-    assert (link.get_attribute("href") or "").endswith(f"/run/{run_id}?tab=episodes")
+    browser.find('.rs-watch-tile[data-slot="7"]', "Blind draws no pictures; it knows ansi")
+    # Pictures go on, and the link is still the same one: who presses it does not miss it.
+    browser.script("document.querySelector('.rs-watch-words a').dataset.same = 'yes'")
+    at = painted(browser, 0)
+    browser.until(lambda: painted(browser, 0) > at + 5, "more pictures")
+    assert browser.count('.rs-watch-words a[data-same="yes"]') == 1
+    browser.press(".rs-watch-words a", "Play its episodes again")
+    browser.until(lambda: browser.driver.current_url.endswith(f"/run/{run_id}?tab=episodes"), "its episodes")
 
 
 def test_one_slot_is_chosen_and_left_with_the_keyboard_and_others_are_not_drawn_meanwhile(
@@ -121,25 +126,21 @@ def test_one_slot_is_chosen_and_left_with_the_keyboard_and_others_are_not_drawn_
 ) -> None:
     watch(browser, run_id)
     browser.until(lambda: painted(browser, 2) > 0, "a picture")
-    browser.script("arguments[0].focus()", browser.find('.rs-watch-tile[data-slot="2"]'))
-    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.find('.rs-watch-tile[data-slot="2"]').send_keys(Keys.ENTER)
     browser.until(lambda: len(shown(browser)) == 1, "one of them")
     at = painted(browser, 2)
     browser.until(lambda: painted(browser, 2) > at + 5, "it moves")
-    hidden = browser.driver.find_element(By.CSS_SELECTOR, '.rs-watch-tile[data-slot="5"]')
-    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    browser.keys(Keys.ARROW_RIGHT)
     browser.until(lambda: shown(browser) == ["3"], "its neighbour")
-    still = int(hidden.get_attribute("data-painted") or 0)
-    at = painted(browser, 3)
+    at, still = painted(browser, 3), painted(browser, 5)
     browser.until(lambda: painted(browser, 3) > at + 5, "the neighbour moves")
-    assert int(hidden.get_attribute("data-painted") or 0) == still
-    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert painted(browser, 5) == still
+    browser.keys(Keys.ESCAPE)
     browser.until(lambda: len(shown(browser)) == 8, "all of them")
 
 
-def shown(browser: Browser) -> list[str | None]:
-    tiles = browser.driver.find_elements(By.CSS_SELECTOR, ".rs-watch-tile")
-    return [tile.get_attribute("data-slot") for tile in tiles if tile.is_displayed()]
+def shown(browser: Browser) -> list[str]:
+    return browser.each(".rs-watch-tile:not([hidden])", "element.dataset.slot")
 
 
 def test_what_is_shown_is_recorded_to_a_clip(

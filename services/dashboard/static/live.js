@@ -93,9 +93,12 @@ export default {
         ? ["waiting", "hourglass_empty", "Waiting for the first picture", "The envs are drawn at their next step. While a trainer loads or learns without stepping, nothing moves.", null]
         : ["waiting", "hourglass_empty", `The run is ${this.phase}`, "Pictures come as soon as it trains.", null];
       this.$el.dataset.state = said ? said[0] : this.paused ? "paused" : "live";
-      this.note.replaceChildren();
       this.note.hidden = !said;
       this.stage.classList.toggle("rs-watch-veiled", Boolean(said) && this.tiles.size > 0);
+      const words = JSON.stringify(said);
+      if (words === this.told) return;
+      this.told = words;
+      this.note.replaceChildren();
       if (!said) return;
       this.note.append(make("i", "material-icons rs-notice-icon", said[1]), make("div", "rs-notice-title", said[2]), make("div", "rs-notice-text", said[3]));
       if (said[4]) this.note.append(this.link(said[4].label, said[4].act));
@@ -212,7 +215,10 @@ export default {
       rows.forEach(([, value], index) => { tile.values[index].textContent = value; });
       this.newest = hud;
     },
+    // Once: what is made again at every frame cannot be clicked.
     refuse(tile, why) {
+      if (tile.state === "trouble" && tile.why === why) return;
+      tile.why = why;
       tile.state = tile.box.dataset.state = "trouble";
       tile.words.replaceChildren(make("i", "material-icons", "visibility_off"), make("div", "", why), this.spanLink());
       tile.canvas.width = tile.canvas.width;
