@@ -131,6 +131,7 @@ def test_a_person_plays_frozen_lake_with_keys_and_buttons_and_it_becomes_a_datas
     session.stage.send_keys(Keys.ARROW_RIGHT)
     browser.sees("episode 0: return 1 in 6 steps")
     assert listed(rig, run_id)[0]["episode"]["return"] == 1.0
+    rig.shell("replay", run_id, "0", code=0)
     browser.open(f"/run/{run_id}?tab=episodes")
     browser.sees("exact: all 6 steps")
     browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
@@ -178,6 +179,10 @@ def test_cart_pole_is_handed_to_a_policy_in_mid_episode_and_taken_back(
 def test_the_page_offers_only_who_fits_and_shows_two_side_by_side(
     rig: PageRig, browser: Browser, checkpoint: str
 ) -> None:
+    for env, fits in (("CartPole-v1", True), ("FrozenLake-v1", False)):
+        found = {actor["name"] for actor in rig.shell.json("actors", "--env", env)["actors"]}
+        assert found >= {"human", "random"}
+        assert (f"policy:{checkpoint}" in found) == fits
     browser.open("/play?env=FrozenLake-v1")
     browser.press(".q-select", "Who acts")
     browser.sees("random actions")
