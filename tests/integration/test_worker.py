@@ -119,7 +119,7 @@ async def test_a_worker_says_what_it_is_and_beats(rig: Rig) -> None:
     assert (beat.attempts[0].run_id, beat.attempts[0].attempt) == (run_id, 1)
     assert beat.attempts[0].progress.last_return == 1.5
     worker.term()
-    assert await asyncio.to_thread(worker.process.wait, 10) == 0
+    assert await asyncio.to_thread(worker.process.wait, 60) == 0
     said = await rig.told(worker_subject("w1"))
     assert [fact.WhichOneof("kind") for fact in said] == ["worker_online", "worker_offline"]
 
@@ -176,6 +176,7 @@ async def test_a_run_cancelled_before_it_is_taken_never_starts(rig: Rig) -> None
     assert await rig.attempts(run_id) == []
 
 
+@pytest.mark.alone
 async def test_a_cancelled_run_is_stopped_with_all_its_children(rig: Rig) -> None:
     rig.worker()
     run_id = await rig.python(FAMILY)
@@ -250,7 +251,7 @@ async def test_a_killed_worker_leaves_no_trainer_and_its_restart_says_lost(rig: 
     run_id = await rig.python(FAMILY)
     pids = await family(rig, run_id)
     worker.kill()
-    await all_gone(pids, 3)
+    await all_gone(pids, 30)
     again = await rig.python("print('next')")
     rig.worker(slots=1)
     exited = await rig.exited(run_id)
@@ -337,7 +338,7 @@ async def test_a_terminated_worker_leaves_even_when_the_server_is_away(
     pids = await family(rig, run_id)
     nats_server.kill()
     worker.term()
-    assert await asyncio.to_thread(worker.process.wait, 20) == 0
+    assert await asyncio.to_thread(worker.process.wait, 60) == 0
     assert not any(is_alive(pid) for pid in pids)
     nats_server.start()
     rig.worker()
@@ -349,7 +350,7 @@ async def test_an_attempt_that_was_overtaken_is_stopped_and_says_nothing_more(ri
     run_id = await rig.python(FAMILY)
     pids = await family(rig, run_id)
     await rig.requeue(run_id, 2)
-    await all_gone(pids, 5)
+    await all_gone(pids, 30)
     await forgotten(rig)
     assert [fact.WhichOneof("kind") for fact in await rig.attempts(run_id)] == ["attempt_started"]
 
@@ -451,7 +452,7 @@ async def test_a_second_process_with_the_same_directory_is_refused(rig: Rig) -> 
     first = rig.worker()
     await rig.online()
     second = rig.worker()
-    assert await asyncio.to_thread(second.process.wait, 10) == 2
+    assert await asyncio.to_thread(second.process.wait, 60) == 2
     assert f"process {first.process.pid}" in second.log()
 
 
@@ -460,7 +461,7 @@ async def test_a_killed_keeper_costs_the_attempt_not_the_worker(rig: Rig) -> Non
     run_id = await rig.python(FAMILY)
     pids = await family(rig, run_id)
     os.kill(parent_of(pids[0]), signal.SIGKILL)
-    await all_gone(pids, 5)
+    await all_gone(pids, 30)
     exited = await rig.exited(run_id)
     assert (exited.outcome, exited.reason) == (
         LOST,

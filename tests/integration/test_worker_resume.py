@@ -275,7 +275,7 @@ async def test_a_draining_worker_lets_a_trainer_save_and_the_next_goes_on_from_t
     run_id = await bay.count(1000, 0.2)
     await bay.artifacts(run_id, 1)
     first.term()
-    assert await asyncio.to_thread(first.process.wait, 20) == 0
+    assert await asyncio.to_thread(first.process.wait, 60) == 0
     exited = await bay.exited(run_id)
     assert exited.outcome == HANDED_BACK
     saved = (await bay.artifacts(run_id))[-1]
