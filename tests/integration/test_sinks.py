@@ -317,6 +317,8 @@ def test_follows_begun_before_the_run_and_killed_on_the_way_end_with_every_point
         for target in targets:
             follower = stack.enter_context(shell.started(*arguments(target)))
             if target == targets[0]:
+                # It has begun to ask; now the run may begin.
+                shell.until(psutil.Process(follower.pid).net_connections)
                 shell("cancel", blocker)
             shell.until(lambda target=target: committed(tmp_path / target, target) > 0)
             follower.send_signal(signal.SIGKILL)
