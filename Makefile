@@ -16,12 +16,12 @@ run: $(VENV)/.stack ## install, start everything on this machine, train a small 
 	$(BIN)/runspine train examples/ppo_cartpole.yaml --set total_steps=100_000
 
 # Most of the time tests wait for processes, so more of them than cores run at once, and a few that fail
-# so are tried again alone (tests/again.py); chaos wants the machine to itself.
+# so are tried again alone (tests/again.py); chaos and promises in seconds want the machine to themselves.
 JOBS ?= 4
 
 test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
-	$(BIN)/python -m tests.again -m "not chaos and not long" -q -n $(JOBS) --dist loadfile
-	$(BIN)/python -m pytest -m "chaos and not long" -q
+	$(BIN)/python -m tests.again -m "not chaos and not alone and not long" -q -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -m "(chaos or alone) and not long" -q
 
 # How long `make chaos` goes on, and each target of `make fuzz`; the seed of chaos, another each time when none is given.
 SECONDS ?= 600

@@ -110,7 +110,7 @@ async def test_a_follower_sees_history_and_then_what_comes_each_once(open_log: O
     task = asyncio.create_task(follow())
     for attempt in range(5, 8):
         version = await log.append("runs.a", [fact(attempt)], expected=version)
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, 60)
     assert seen == list(range(1, 9))
 
 

@@ -37,8 +37,8 @@ class PageRig:
 
     def up(self) -> None:
         self.shell("up", "--detach", "--slots", "3")
-        until(lambda: self.shell.json("web")["url"], 30)
-        until(lambda: self.stack["parts"]["dashboard"]["state"] == "ready", 90)
+        until(lambda: self.shell.json("web")["url"], 120)
+        until(lambda: self.stack["parts"]["dashboard"]["state"] == "ready", 180)
 
     @property
     def stack(self) -> Any:
@@ -64,7 +64,12 @@ class PageRig:
         with self.shell.client() as client:
             return client.get(run_id).run
 
-    def until_phase(self, run_id: str, phase: str, seconds: float = 120) -> None:
+    def cancel(self, *runs: str) -> None:
+        with self.shell.client() as client:
+            for run_id in runs:
+                client.cancel(run_id)
+
+    def until_phase(self, run_id: str, phase: str, seconds: float = 180) -> None:
         until(lambda: Phase.Name(self.run(run_id).phase).lower() == phase, seconds)
 
     def signal(self, part: str, number: signal.Signals) -> int:
@@ -72,7 +77,7 @@ class PageRig:
         os.kill(pid, number)
         return pid
 
-    def until_replaced(self, part: str, pid: int, seconds: float = 90) -> None:
+    def until_replaced(self, part: str, pid: int, seconds: float = 180) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             now = self.stack["parts"][part]

@@ -73,15 +73,16 @@ def test_a_stranger_gets_the_login_page_and_nothing_else(rig: PageRig) -> None:
 
 
 def test_the_curve_of_a_run_grows_while_it_trains(rig: PageRig, browser: Browser) -> None:
-    run_id = rig.script(15, name="grows")
+    run_id = rig.script(600, name="grows")
     browser.open(f"/run/{run_id}")
     first = browser.until(lambda: points(browser, "episodic_return"), "a chart")
     browser.until(lambda: points(browser, "episodic_return") > first + 20, "the chart has grown")
     assert browser.find(".rs-badge").text == "running"
+    rig.cancel(run_id)
 
 
 def test_a_run_is_cancelled_with_the_keyboard_alone(rig: PageRig, browser: Browser) -> None:
-    run_id = rig.script(120, name="to be cancelled")
+    run_id = rig.script(600, name="to be cancelled")
     browser.open(f"/run/{run_id}")
     browser.until(lambda: browser.find(".rs-badge").text == "running", "it runs")
     browser.find("button", "Cancel").send_keys(Keys.ENTER)
@@ -124,7 +125,7 @@ def test_a_checkpoint_is_evaluated_from_its_card(rig: PageRig, browser: Browser,
     browser.fill("Environment", "CartPole-v1")
     browser.fill("Episodes", "3")
     browser.press(".q-dialog button", "Evaluate")
-    browser.until(lambda: "tab=evaluations" in browser.driver.current_url, "the evaluation's page", 30)
+    browser.until(lambda: "tab=evaluations" in browser.driver.current_url, "the evaluation's page", 120)
     browser.sees("95 % INTERVAL", 120)
     run_id = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
     rig.until_phase(run_id, "completed")
@@ -231,13 +232,13 @@ def test_a_token_that_may_only_look_sees_everything_and_changes_nothing(rig: Pag
 
 
 def test_pages_come_back_by_themselves_when_the_dashboard_was_killed(rig: PageRig, browser: Browser) -> None:
-    run_id = rig.script(60, name="outlives the page")
+    run_id = rig.script(600, name="outlives the page")
     browser.open("/?q=outlives")
     browser.until(lambda: "running" in browser.find(".rs-grid").text, "the run")
     started = rig.run(run_id).started_at
     pid = rig.signal("dashboard", signal.SIGKILL)
     rig.until_replaced("dashboard", pid)
-    rig.shell("cancel", run_id)
+    rig.cancel(run_id)
     browser.until(lambda: "cancelled" in browser.find(".rs-grid").text, "news without a reload", 120)
     found = rig.run(run_id)
     assert (found.attempt, found.started_at) == (1, started)
@@ -248,11 +249,11 @@ def test_the_page_says_that_the_log_is_away_and_when_it_is_back(rig: PageRig, br
     browser.sees("live")
     rig.signal("nats", signal.SIGSTOP)
     try:
-        browser.sees("What you see may be old", 60)
+        browser.sees("What you see may be old", 120)
         assert browser.find(".rs-live").text.endswith("not live")
     finally:
         rig.signal("nats", signal.SIGCONT)
-    browser.until(lambda: not browser.find(".rs-live").text.endswith("not live"), "live again", 60)
+    browser.until(lambda: not browser.find(".rs-live").text.endswith("not live"), "live again", 120)
     run_id = rig.script(0.2)
     rig.until_phase(run_id, "completed")
     assert rig.run(run_id).phase == COMPLETED

@@ -32,7 +32,7 @@ class Shell:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=280,
         )
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -52,7 +52,7 @@ class Shell:
             text=True,
         )
 
-    def until(self, run_id: str, phase: str, seconds: float = 30) -> None:
+    def until(self, run_id: str, phase: str, seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while self.json("show", run_id)["run"]["phase"] != phase:
             assert time.monotonic() < deadline, f"{run_id} is not {phase} after {seconds} s"
@@ -122,7 +122,7 @@ def test_a_sweep_is_one_group(shell: Shell) -> None:
 
 
 def test_cancel_waits_and_says_so(shell: Shell) -> None:
-    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(60))
+    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(600))
     shell.until(run_id, "running")
     assert "cancelled" in shell("cancel", run_id, "--wait", "--reason", "enough").stdout
     told = shell.json("show", run_id)
@@ -132,13 +132,13 @@ def test_cancel_waits_and_says_so(shell: Shell) -> None:
 
 
 def test_an_interrupted_watch_leaves_the_run_alone(shell: Shell) -> None:
-    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(60))
+    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(600))
     shell.until(run_id, "running")
     watching = shell.start("watch", run_id)
     assert watching.stdout is not None
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
-    _, said = watching.communicate(timeout=30)
+    _, said = watching.communicate(timeout=120)
     assert f"runspine cancel {run_id}" in said
     assert watching.returncode == 130
     assert shell.json("show", run_id)["run"]["phase"] == "running"
@@ -207,6 +207,6 @@ def test_a_watch_outlives_the_orchestrator(shell: Shell) -> None:
     watching.stdout.readline()
     home = Path(shell.environment["RUNSPINE_HOME"])
     os.kill(json.loads((home / "stack.json").read_text())["pids"]["orchestrator"], signal.SIGKILL)
-    out, said = watching.communicate(timeout=90)
+    out, said = watching.communicate(timeout=180)
     assert watching.returncode == 0, said
     assert "completed after" in out

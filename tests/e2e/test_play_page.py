@@ -106,7 +106,7 @@ def play(rig: PageRig, *arguments: object) -> str:
 
 
 def listed(rig: PageRig, run_id: str) -> list[Any]:
-    return list(until(lambda: rig.shell.json("episodes", run_id)["episodes"], 60))
+    return list(until(lambda: rig.shell.json("episodes", run_id)["episodes"]))
 
 
 def who(rig: PageRig, run_id: str) -> list[str]:
@@ -131,11 +131,12 @@ def test_a_person_plays_frozen_lake_with_keys_and_buttons_and_it_becomes_a_datas
     session.stage.send_keys(Keys.ARROW_RIGHT)
     browser.sees("episode 0: return 1 in 6 steps")
     assert listed(rig, run_id)[0]["episode"]["return"] == 1.0
+    rig.shell("replay", run_id, "0", code=0)
     browser.open(f"/run/{run_id}?tab=episodes")
     browser.sees("exact: all 6 steps")
     browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
     browser.sees("1, by human")
-    rig.shell("cancel", run_id)
+    rig.cancel(run_id)
     rig.until_phase(run_id, "cancelled")
     rig.shell("export", run_id, "--to", "minari", "--out", tmp_path, "--dataset-id", "ada/lake-v0")
     import minari
@@ -172,12 +173,16 @@ def test_cart_pole_is_handed_to_a_policy_in_mid_episode_and_taken_back(
     assert listed(rig, run_id)
     assert who(rig, run_id) == ["human", f"policy:{checkpoint}", "human"]
     rig.shell("replay", run_id, "0", code=0)
-    rig.shell("cancel", run_id)
+    rig.cancel(run_id)
 
 
 def test_the_page_offers_only_who_fits_and_shows_two_side_by_side(
     rig: PageRig, browser: Browser, checkpoint: str
 ) -> None:
+    for env, fits in (("CartPole-v1", True), ("FrozenLake-v1", False)):
+        found = {actor["name"] for actor in rig.shell.json("actors", "--env", env)["actors"]}
+        assert found >= {"human", "random"}
+        assert (f"policy:{checkpoint}" in found) == fits
     browser.open("/play?env=FrozenLake-v1")
     browser.press(".q-select", "Who acts")
     browser.sees("random actions")
@@ -192,7 +197,7 @@ def test_the_page_offers_only_who_fits_and_shows_two_side_by_side(
     browser.until(lambda: browser.each(".rs-play", "element.dataset.state") == ["live"] * 2, "both are seen")
     runs = browser.driver.current_url.partition("runs=")[2].split(",")
     assert len({rig.run(run_id).spec.seed for run_id in runs}) == 1
-    rig.shell("cancel", *runs)
+    rig.cancel(*runs)
 
 
 def test_an_episode_is_played_on_from_the_step_that_the_scrubber_shows(
@@ -213,7 +218,7 @@ def test_an_episode_is_played_on_from_the_step_that_the_scrubber_shows(
     session = Session(browser, child)
     assert session.told()["step"] == "4"
     assert rig.run(child).spec.play.fork.step == 4
-    rig.shell("cancel", child)
+    rig.cancel(child)
 
 
 def test_who_may_only_look_sees_everything_and_steers_nothing(rig: PageRig) -> None:
@@ -228,8 +233,8 @@ def test_who_may_only_look_sees_everything_and_steers_nothing(rig: PageRig) -> N
         looker.script(SNEAK, run_id)
         looker.until(lambda: "may only look" in (looker.script("return window.answer") or ""), "a refusal")
         assert session.told()["step"] == "0"
-    rig.shell("cancel", run_id)
-    until(lambda: rig.run(run_id).phase == Phase.CANCELLED, 60)
+    rig.cancel(run_id)
+    until(lambda: rig.run(run_id).phase == Phase.CANCELLED)
 
 
 SNEAK = """
@@ -249,4 +254,4 @@ def test_a_key_becomes_a_step_that_is_seen_at_once(rig: PageRig, browser: Browse
     p50, p95 = waits[len(waits) // 2], waits[int(len(waits) * 0.95) - 1]
     print(f"\nkey → step seen in the page, {len(waits)} keys: p50 {p50:.0f} ms, p95 {p95:.0f} ms")
     assert p50 < 250
-    rig.shell("cancel", session.run_id)
+    rig.cancel(session.run_id)

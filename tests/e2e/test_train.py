@@ -21,7 +21,7 @@ def train(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "runspine", "train", str(HELLO), "--home", str(home), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         env=environment,
         cwd=ROOT,
     )
@@ -41,6 +41,7 @@ def left_running(home: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_run_is_trained_with_a_stack_of_its_own_and_nothing_is_left(tmp_path: Path) -> None:
     home = tmp_path / "var"
     done = train(home, "--set", 'command=[python, hello_trainer.py, --seconds, "2"]')

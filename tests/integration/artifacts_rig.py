@@ -43,7 +43,7 @@ T = TypeVar("T")
 DAY = 86_400 * 1_000_000
 
 
-async def eventually(probe: Callable[[], Awaitable[T | None]], seconds: float = 30.0) -> T:
+async def eventually(probe: Callable[[], Awaitable[T | None]], seconds: float = 90.0) -> T:
     """What the probe finds, as soon as it finds something."""
     deadline = time.monotonic() + seconds
     while True:
@@ -180,7 +180,7 @@ class Rig:
         facts = [fact for recorded in history for fact in recorded.commit.facts]
         return [fact for fact in facts if kind in ("", fact.WhichOneof("kind"))]
 
-    async def indexed(self, run_id: str, count: int = 1, seconds: float = 30.0) -> list[Fact]:
+    async def indexed(self, run_id: str, count: int = 1, seconds: float = 90.0) -> list[Fact]:
         async def probe() -> list[Fact] | None:
             found = await self.facts(run_id, "artifact_indexed")
             return found if len(found) >= count else None

@@ -29,7 +29,7 @@ class Shell:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=280,
         )
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -52,7 +52,7 @@ class Shell:
         return Client(find_endpoint(self.environment))
 
 
-def until(ready: Callable[[], Any], seconds: float = 60.0) -> Any:
+def until(ready: Callable[[], Any], seconds: float = 120.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := ready()):
         assert time.monotonic() < deadline, "waited in vain"

@@ -112,7 +112,7 @@ class Archived:
     async def stub(self, service: TelemetryProcess) -> AsyncIterator[Any]:
         options = [("grpc.max_receive_message_length", 64 << 20)]
         async with grpc.aio.insecure_channel(service.address, options=options) as channel:
-            await asyncio.wait_for(channel.channel_ready(), 30)
+            await asyncio.wait_for(channel.channel_ready(), 90)
             yield TelemetryServiceStub(channel)
 
     async def say(
@@ -142,13 +142,13 @@ class Archived:
         await chain.load()
         return chain.archive
 
-    async def archived_to(self, position: int, seconds: float = 30.0) -> None:
+    async def archived_to(self, position: int, seconds: float = 90.0) -> None:
         async def reached() -> bool:
             return (await self.archive()).cursor >= position
 
         await eventually(reached, seconds)
 
-    async def trimmed_to(self, position: int, seconds: float = 30.0) -> None:
+    async def trimmed_to(self, position: int, seconds: float = 90.0) -> None:
         async def reached() -> bool:
             return (await self.rig.log.extent(TELEMETRY)).first > position
 

@@ -41,7 +41,7 @@ def good(client: Client, run: str, count: int, seconds: float = 90.0) -> list[wi
 
 def metrics(stack: Stack) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://{stack.metrics['artifacts']}/metrics", timeout=10) as answer:
+    with opener.open(f"http://{stack.metrics['artifacts']}/metrics", timeout=60) as answer:
         return str(answer.read().decode())
 
 

@@ -82,7 +82,7 @@ def listening(processes: list[psutil.Process]) -> list[tuple[str, int]]:
     ]
 
 
-def all_gone(processes: list[psutil.Process], seconds: float = 15.0) -> bool:
+def all_gone(processes: list[psutil.Process], seconds: float = 60.0) -> bool:
     _, alive = psutil.wait_procs(processes, timeout=seconds)
     return not alive
 

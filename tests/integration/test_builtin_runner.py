@@ -29,8 +29,8 @@ RUNS = {
         *("--num-steps", "64"),
     ],
     "dqn": [
-        *("--total-timesteps", "9000", "--checkpoint-every", "700", "--learning-starts", "500"),
-        *("--buffer-size", "1500", "--batch-size", "32"),
+        *("--total-timesteps", "4500", "--checkpoint-every", "350", "--learning-starts", "250"),
+        *("--buffer-size", "750", "--batch-size", "32"),
     ],
     "sac": [
         *("--total-timesteps", "500", "--checkpoint-every", "40", "--learning-starts", "60"),
@@ -102,7 +102,7 @@ def test_a_training_asked_to_stop_saves_says_so_and_can_be_gone_on_with(
     stopped = train(tmp_path / "stopped", run, more=["--checkpoint-every", "100000"])
     stopped.until(lambda: len(stopped.returns()) > 3)
     stopped.process.send_signal(signal.SIGTERM)
-    assert stopped.wait(10) == 143
+    assert stopped.wait(60) == 143
     (checkpoint,) = stopped.checkpoints
     assert "SIGTERM at step" in stopped.output
     assert str(checkpoint) in stopped.output

@@ -55,7 +55,7 @@ def blobs_of(stack: Stack) -> S3Blobs:
     )
 
 
-def until(what: Callable[[], Any], seconds: float = 30.0) -> Any:
+def until(what: Callable[[], Any], seconds: float = 90.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < deadline, f"not within {seconds} s"
@@ -69,7 +69,7 @@ def runspine(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "RUNSPINE_HOME": str(home), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
     )
 
 
@@ -197,7 +197,7 @@ async def publish_until_no_answer(publisher: Publisher) -> int:
     for number in range(200):
         try:
             fact = publisher.publish(f"runs.r{number}", bytes(100_000), {"Nats-Msg-Id": f"{number}"})
-            await asyncio.wait_for(fact, 2)
+            await asyncio.wait_for(fact, 5)
         except TimeoutError:
             return number
     raise AssertionError("the disk did not fill")
@@ -233,7 +233,7 @@ async def test_the_s3_server_refuses_strangers(tmp_path: Path) -> None:
 
 
 def get_status(port: int, path: str) -> int:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
         return int(client.recv(100).split()[1])
 
@@ -252,8 +252,8 @@ def test_a_terminated_supervisor_leaves_no_process_no_port_and_no_record(supervi
 
 def test_a_killed_supervisor_takes_everything_with_it(supervisor: Supervisor) -> None:
     supervisor.process.kill()
-    supervisor.process.wait(10)
-    until(lambda: not any(part.is_running() for part in supervisor.parts), 10)
+    supervisor.process.wait(60)
+    until(lambda: not any(part.is_running() for part in supervisor.parts), 60)
     assert listening(supervisor.home) == []
     sockets = supervisor.sockets()
     assert "Nothing runs" in runspine(supervisor.home.path, "down").stdout
@@ -265,7 +265,7 @@ def test_after_a_killed_supervisor_the_next_one_starts_as_if_nothing_had_been(
 ) -> None:
     before = supervisor.record()
     supervisor.process.kill()
-    supervisor.process.wait(10)
+    supervisor.process.wait(60)
     assert runspine(supervisor.home.path, "status").returncode == 3
     again = Supervisor(tmp_path / "home")
     try:
@@ -277,8 +277,8 @@ def test_after_a_killed_supervisor_the_next_one_starts_as_if_nothing_had_been(
 
 def test_a_record_whose_pid_belongs_to_another_program_is_stale(supervisor: Supervisor) -> None:
     supervisor.process.kill()
-    supervisor.process.wait(10)
-    until(lambda: not any(part.is_running() for part in supervisor.parts), 10)
+    supervisor.process.wait(60)
+    until(lambda: not any(part.is_running() for part in supervisor.parts), 60)
     record = supervisor.record()
     # This very test stands where the supervisor was, and must survive.
     record["pid"] = os.getpid()
@@ -309,7 +309,7 @@ def test_two_supervisors_cannot_share_a_home(supervisor: Supervisor) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     supervisor.home.stack_file.write_text(record)
     assert second.returncode == 1

@@ -65,7 +65,7 @@ class Prometheus:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
-        with self._opener.open(f"{self.url}{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
+        with self._opener.open(f"{self.url}{path}?{urllib.parse.urlencode(query)}", timeout=60) as answer:
             told: dict[str, Any] = json.loads(answer.read())
             return told
 

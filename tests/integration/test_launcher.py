@@ -61,7 +61,7 @@ async def jobs(fake: FakeKubernetes, monkeypatch: pytest.MonkeyPatch, **pool: An
 
 async def listed(launcher: Any) -> list[Any]:
     """Its seats, once it has heard from the server."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         try:
             return list(await launcher.seats())

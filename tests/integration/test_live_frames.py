@@ -69,6 +69,7 @@ async def drawn(folder: Path) -> int:
     return int(await eventually(probe))
 
 
+@pytest.mark.alone
 async def test_eight_slots_are_seen_while_somebody_looks_and_drawing_stops_with_the_viewer(rig: Rig) -> None:
     rig.worker()
     run_id = await rig.python(EIGHT, variables=HERE)

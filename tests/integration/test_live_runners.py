@@ -84,7 +84,7 @@ def test_an_evaluation_is_seen_with_the_batch_that_it_is_in(
     assert hud["episode_return"] == hud["episode_step"]
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "LunarLander-v3"])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", pytest.param("LunarLander-v3", marks=pytest.mark.long)])
 def test_a_learner_that_is_watched_has_the_same_weights_bit_by_bit(
     env_id: str, watcher: Watcher, tmp_path: Path
 ) -> None:

@@ -112,7 +112,7 @@ async def refused(client: Client, errors: list[str], verb: str, subjects: list[s
     # The server answers in order: what it says about the last one comes after all the others.
     for subject in [*subjects, f"_INBOX_{verb}.forbidden.to.all"]:
         await act(subject)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not any("forbidden.to.all" in error for error in errors):
         assert time.monotonic() < deadline, errors
         await asyncio.sleep(0.01)
@@ -169,7 +169,7 @@ async def test_each_user_reads_its_streams_through_the_kernel(fleet: Fleet, user
             assert len(history) == 1
             assert len([r async for r in log.follow(stream, subject=subject, live=False)]) == 1
             followed = log.follow(stream)
-            assert (await asyncio.wait_for(anext(followed), 5)).subject == subject
+            assert (await asyncio.wait_for(anext(followed), 60)).subject == subject
             await followed.aclose()
 
 
@@ -181,9 +181,9 @@ async def test_a_stream_that_is_not_its_own_cannot_be_read(fleet: Fleet) -> None
 
 async def test_every_service_can_wait_for_the_streams_it_uses(fleet: Fleet) -> None:
     for user in SERVICES:
-        await wait_for_streams(await fleet.link(user), *READABLE[user], timeout=5)
+        await wait_for_streams(await fleet.link(user), *READABLE[user], timeout=60)
     everything = [config["name"] for config in declarations()]
-    await wait_for_streams(await fleet.link("worker"), *everything, timeout=5)
+    await wait_for_streams(await fleet.link("worker"), *everything, timeout=60)
 
 
 async def test_a_worker_takes_an_offer_and_acknowledges_it(fleet: Fleet) -> None:
@@ -204,7 +204,7 @@ async def test_a_worker_takes_an_offer_and_acknowledges_it(fleet: Fleet) -> None
     async with worker.conversation() as (inbox, arrived):
         pull = json.dumps({"batch": 1, "expires": 5_000_000_000}).encode()
         await worker.client.publish("$JS.API.CONSUMER.MSG.NEXT.WORK.pool-default", pull, reply=inbox)
-        offer = await asyncio.wait_for(arrived.get(), 5)
+        offer = await asyncio.wait_for(arrived.get(), 60)
     assert offer.data == b"offer"
     await worker.request(offer.reply, b"+ACK")
     assert (await orchestrator.extent("WORK")).commits == 0
@@ -231,9 +231,9 @@ async def test_frames_and_control_pass_between_worker_and_dashboard(fleet: Fleet
     await worker.client.flush()
     await dashboard.client.flush()
     await dashboard.client.publish("control.r1", b"look")
-    assert await asyncio.wait_for(heard.get(), 5) == "control.r1"
+    assert await asyncio.wait_for(heard.get(), 60) == "control.r1"
     await worker.client.publish("frames.r1.0", b"pixels")
-    assert await asyncio.wait_for(heard.get(), 5) == "frames.r1.0"
+    assert await asyncio.wait_for(heard.get(), 60) == "frames.r1.0"
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ async def test_without_the_right_password_there_is_no_connection(fleet: Fleet, l
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         writer.write(f"CONNECT {json.dumps({**login, 'verbose': False})}\r\nPING\r\n".encode())
-        answer = (await asyncio.wait_for(reader.read(), 5)).decode()
+        answer = (await asyncio.wait_for(reader.read(), 60)).decode()
     finally:
         writer.close()
         await writer.wait_closed()

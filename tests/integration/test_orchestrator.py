@@ -48,6 +48,15 @@ Connect = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 def served(nats_server: NatsServer, tmp_path: Path) -> Iterator[Orchestrator]:
+    # Nobody beats for these runs, however long a test takes.
+    with orchestrator(
+        nats_server, tmp_path, RUNSPINE_STALE_AFTER="300", RUNSPINE_LOST_AFTER="600"
+    ) as service:
+        yield service
+
+
+@pytest.fixture
+def impatient(nats_server: NatsServer, tmp_path: Path) -> Iterator[Orchestrator]:
     with orchestrator(nats_server, tmp_path, RUNSPINE_STALE_AFTER="2", RUNSPINE_LOST_AFTER="4") as service:
         yield service
 
@@ -61,7 +70,7 @@ def submit(stub: TrainerServiceStub, **fields: Any) -> Run:
     return run
 
 
-async def until(check: Callable[[], Any], seconds: float = 15.0) -> Any:
+async def until(check: Callable[[], Any], seconds: float = 60.0) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = check()
@@ -71,7 +80,7 @@ async def until(check: Callable[[], Any], seconds: float = 15.0) -> Any:
     raise AssertionError("waited in vain")
 
 
-async def until_async(check: Callable[[], Awaitable[Any]], wanted: Any, seconds: float = 15.0) -> None:
+async def until_async(check: Callable[[], Awaitable[Any]], wanted: Any, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while (found := await check()) != wanted:
         assert time.monotonic() < deadline, f"{found} instead of {wanted}"
@@ -191,10 +200,11 @@ async def test_bad_input_reaches_the_caller_and_nothing_reaches_the_log(
     assert (await worker.client.log.extent("RUNS")).last == 0
 
 
+@pytest.mark.alone
 async def test_silence_makes_a_run_stale_then_requeues_it_and_the_late_word_is_ignored(
-    served: Orchestrator, worker: PlayedWorker
+    impatient: Orchestrator, worker: PlayedWorker
 ) -> None:
-    stub = served.stub()
+    stub = impatient.stub()
     run = submit(stub)
     await worker.start(run.id)
     await worker.beat(run.id)
@@ -218,7 +228,7 @@ async def test_a_worker_lost_gives_the_run_back_at_once(served: Orchestrator, wo
     run = submit(stub)
     await worker.start(run.id)
     await worker.exit(run.id, outcome=LOST, reason="restarted")
-    await until(lambda: stub.Get(wire.GetRequest(run_id=run.id)).run.attempt == 2, 3)
+    await until(lambda: stub.Get(wire.GetRequest(run_id=run.id)).run.attempt == 2)
 
 
 async def test_a_failing_run_backs_off_before_it_is_offered_again(
@@ -387,7 +397,7 @@ async def test_a_terminated_orchestrator_leaves_within_seconds(
                 nats_server.kill()
             assert service.process
             service.process.terminate()
-            assert service.process.wait(12) == 0
+            assert service.process.wait(30) == 0
         if away == "nats":
             nats_server.start()
 

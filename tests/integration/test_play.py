@@ -71,7 +71,7 @@ class Person:
     async def choose(self, actor: str) -> None:
         await self.viewer.tell(Control(actor=ChooseActor(person="ada", actor=actor)))
 
-    async def until(self, probe: Callable[[], Any], seconds: float = 60.0) -> None:
+    async def until(self, probe: Callable[[], Any], seconds: float = 120.0) -> None:
         deadline = time.monotonic() + seconds
         while not probe():
             assert time.monotonic() < deadline, f"waited in vain: {self.hud}"
@@ -103,7 +103,7 @@ def episodes(shell: Shell, run_id: str, count: int = 1) -> list[dict[str, Any]]:
         found[:] = shell.json("episodes", run_id)["episodes"]
         return len(found) >= count
 
-    until(enough, 60)
+    until(enough)
     return found
 
 
@@ -112,6 +112,7 @@ def proven(shell: Shell, run_id: str) -> None:
     shell("replay", run_id, "0", code=0)
 
 
+@pytest.mark.long  # In tests/e2e a person plays the same in the page.
 async def test_a_person_plays_and_the_episode_is_listed_replays_and_becomes_a_dataset(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,11 +135,13 @@ async def test_a_person_plays_and_the_episode_is_listed_replays_and_becomes_a_da
     assert episode.actions.tolist() == [1, 1, 2, 2, 1, 2]
 
 
+@pytest.mark.long  # In tests/e2e as well.
 async def test_control_goes_to_a_policy_and_back_and_a_damaged_one_changes_nothing(
     shell: Shell, checkpoint: str
 ) -> None:
     bad = await damaged(shell)
-    run_id = submitted(shell, "CartPole-v1", "--fps", "25")
+    # Slowly: after 500 steps CartPole is over.
+    run_id = submitted(shell, "CartPole-v1", "--fps", "5")
     async with person(shell, run_id) as ada:
         await ada.press("ArrowRight")
         await ada.choose(f"policy:{checkpoint}")
@@ -213,6 +216,7 @@ def test_two_actors_play_the_same_seeds_and_end_by_themselves(shell: Shell, chec
     assert "/play?runs=" in lines
 
 
+@pytest.mark.long  # In tests/e2e as well.
 def test_an_actor_is_known_as_soon_as_its_checkpoint_is(shell: Shell, checkpoint: str) -> None:
     found = shell.json("actors", "--env", "CartPole-v1")["actors"]
     assert [actor["name"] for actor in found[:2]] == ["human", "random"]

@@ -36,7 +36,7 @@ def test_a_person_plays_frozen_lake_key_by_key_and_the_episode_replays(tmp_path:
 def test_control_goes_to_a_policy_and_back_and_a_bad_one_changes_nothing(
     tmp_path: Path, checkpoint: Path
 ) -> None:
-    game = Game(tmp_path / "g", "--env-id", "CartPole-v1", "--steps-per-second", 20)
+    game = Game(tmp_path / "g", "--env-id", "CartPole-v1", "--steps-per-second", 5)
     game.until(lambda: game.hud.get("waiting"))
     game.press("ArrowLeft")
     game.choose(POLICY, path=str(checkpoint))

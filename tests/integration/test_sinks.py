@@ -58,7 +58,7 @@ class Shell:
     def apart(self, *arguments: str, **extra: str) -> None:
         words = [sys.executable, "-m", "runspine", *arguments]
         environment = {**self.environment, **extra}
-        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
+        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
         assert done.returncode == 0, done.stderr
 
     @contextmanager
@@ -305,7 +305,7 @@ def test_observations_that_were_not_kept_are_had_again_by_replay(
 def test_follows_begun_before_the_run_and_killed_on_the_way_end_with_every_point_once(
     shell: Shell, tmp_path: Path
 ) -> None:
-    blocker = shell.submit("--episodes", "8", "--pause", "0.3")
+    blocker = shell.submit("--episodes", "10000", "--pause", "0.3")
     run_id = shell.submit("--episodes", "40", "--pause", "0.15", seed=7)
     assert shell.phase(run_id) in ("submitted", "queued")
     targets = ("tensorboard", "csv")
@@ -316,6 +316,10 @@ def test_follows_begun_before_the_run_and_killed_on_the_way_end_with_every_point
     with ExitStack() as stack:
         for target in targets:
             follower = stack.enter_context(shell.started(*arguments(target)))
+            if target == targets[0]:
+                # It has begun to ask; now the run may begin.
+                shell.until(psutil.Process(follower.pid).net_connections)
+                shell("cancel", blocker)
             shell.until(lambda target=target: committed(tmp_path / target, target) > 0)
             follower.send_signal(signal.SIGKILL)
             # Something that was written and not committed: it must not count.
@@ -323,10 +327,9 @@ def test_follows_begun_before_the_run_and_killed_on_the_way_end_with_every_point
                 file.write(b"torn")
         again = [stack.enter_context(shell.started(*arguments(target))) for target in targets]
         for process in again:
-            out, _ = process.communicate(timeout=150)
+            out, _ = process.communicate(timeout=280)
             assert process.returncode == 0
             assert json.loads(out)["exports"][0]["done"]
-    shell.completed(blocker)
     for target in targets:
         later = tmp_path / f"{target}-later"
         shell("export", run_id, "--to", target, "--out", str(later))
@@ -346,7 +349,7 @@ def test_what_a_failed_attempt_did_is_taken_back_while_it_is_followed(shell: She
             stack.enter_context(shell.started("export", run_id, "--to", target, "--out", out, "--follow"))
             for target, out in outs.items()
         ]
-        assert [follower.wait(150) for follower in followers] == [0, 0, 0]
+        assert [follower.wait(280) for follower in followers] == [0, 0, 0]
     shell.completed(run_id)
     assert shell.json("show", run_id)["run"]["attempt"] == 2
     shell("export", run_id, "--to", "csv", "--out", str(tmp_path / "later"))
@@ -399,7 +402,7 @@ def test_tensorboard_shows_the_runs_on_loopback_and_leaves_nothing(
         assert children
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(60) == 0
-    _, alive = psutil.wait_procs(children, timeout=20)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert not alive
 
 

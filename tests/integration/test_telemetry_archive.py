@@ -373,7 +373,7 @@ async def test_a_slow_follower_is_told_what_it_missed_and_holds_nothing_up(archi
     await archived.say(run_id, steps=step_batch(steps("a", 0, [0.0] * 10, 1)))
     async with archived.stub(service) as stub:
         call = stub.StreamSteps(wire.StreamRequest(run_id=run_id, follow=True))
-        first = await asyncio.wait_for(call.read(), 20)
+        first = await asyncio.wait_for(call.read(), 60)
         assert first.missed_from == 0
 
         async def flow(of: str) -> list[int]:
@@ -391,7 +391,7 @@ async def test_a_slow_follower_is_told_what_it_missed_and_holds_nothing_up(archi
         grown = service.rss_mib - before
         await end(archived, run_id)
         answers = [first]
-        while (answer := await asyncio.wait_for(call.read(), 30)) is not EOF:
+        while (answer := await asyncio.wait_for(call.read(), 60)) is not EOF:
             answers.append(answer)
         missed = [a for a in answers if a.missed_from]
         assert missed, "60 MB do not fit into a window of 1 MB"

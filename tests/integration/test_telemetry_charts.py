@@ -34,6 +34,7 @@ async def archived(
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 async def test_ten_million_points_are_drawn_at_once_and_exact_on_zoom(archived: Archived) -> None:
     run_id = await archived.rig.submit("true")
     store = SegmentStore(archived.blobs, 1 << 20)

@@ -31,7 +31,7 @@ async def archived(
 
 
 def gauges(address: str) -> dict[str, float]:
-    page = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+    page = urllib.request.urlopen(f"http://{address}/metrics", timeout=60).read().decode()
     lines = [line.rsplit(" ", 1) for line in page.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, value in lines}
 
@@ -86,7 +86,7 @@ async def test_no_gauge_names_a_run_and_names_follow_the_rules(archived: Archive
     run_id = await archived.rig.submit("true")
     service = archived.start()
     await archived.archived_to(await archived.say(run_id, steps=step_batch(steps("a", 0, [1.0], 0))))
-    page = urllib.request.urlopen(f"http://{service.metrics}/metrics", timeout=10).read().decode()
+    page = urllib.request.urlopen(f"http://{service.metrics}/metrics", timeout=60).read().decode()
     assert run_id not in page
     ours = re.findall(r"^# TYPE (runspine_\w+) (\w+)$", page, re.MULTILINE)
     assert len(ours) > 15

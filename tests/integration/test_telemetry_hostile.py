@@ -136,7 +136,7 @@ async def test_what_is_no_batch_is_counted_and_passed_over(archived: Archived) -
     async with archived.stub(service) as stub:
         answers = await all_of(stub.StreamLogs(wire.StreamLogsRequest(run_id=run_id)))
         assert [line.text for answer in answers for line in answer.lines] == ["good"]
-    page = urllib.request.urlopen(f"http://{service.metrics}/metrics", timeout=10).read().decode()
+    page = urllib.request.urlopen(f"http://{service.metrics}/metrics", timeout=60).read().decode()
     assert "runspine_ingest_malformed_total 6.0" in page
 
 
@@ -158,7 +158,7 @@ async def test_ten_thousand_series_with_any_names_are_kept_and_each_can_be_drawn
         for name in (*names[:8], names[-1]):
             answer = await stub.QueryMetrics(wire.QueryMetricsRequest(run_id=run_id, names=[name]))
             assert (answer.series[0].name, answer.series[0].points) == (name, 4)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         listed = (await stub.ListSeries(wire.ListSeriesRequest(run_id=run_id))).series
         assert len(listed) == 1000, "nobody looks at more at once"
         for request in (
@@ -229,7 +229,7 @@ async def test_absurd_questions_are_refused_by_field_or_answered_at_once(archive
 
         async def ask(method: str, fields: Any) -> Any:
             kind = {"StreamSteps": "StreamRequest"}.get(method, f"{method}Request")
-            call = getattr(stub, method)(getattr(wire, kind)(**{"run_id": run_id, **fields}), timeout=30)
+            call = getattr(stub, method)(getattr(wire, kind)(**{"run_id": run_id, **fields}), timeout=120)
             return await (all_of(call) if hasattr(call, "__aiter__") else call)
 
         for method, fields in ABSURD:

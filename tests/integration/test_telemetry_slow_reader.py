@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -36,14 +35,12 @@ async def archived(
         assert "Traceback" not in service.log, service.log
 
 
-async def flow(archived: Archived, run_id: str) -> float:
-    """A million and a half steps, until they are archived; how long that took."""
-    began = time.monotonic()
+async def flow(archived: Archived, run_id: str) -> None:
+    """A million and a half steps, until they are archived: sooner than at the pace of the reader."""
     for n in range(BATCHES):
         block = steps(f"e{n}", 0, [float(n)] * STEPS, n * STEPS)
         position = await archived.say(run_id, steps=step_batch(block))
-    await archived.archived_to(position, 90)
-    return time.monotonic() - began
+    await archived.archived_to(position, BATCHES * 0.6)
 
 
 async def take_slowly(call: Any, into: list[Any], flowing: asyncio.Event) -> None:
@@ -60,14 +57,14 @@ async def highest_rss(service: TelemetryProcess, until: asyncio.Event) -> float:
     return highest
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_one_message_a_second_neither_stalls_ingest_nor_grows_memory(archived: Archived) -> None:
     service = archived.start(RUNSPINE_FOLLOW_MIB=str(WINDOW_MIB))
     run_id = await archived.rig.submit("true")
-    # The same flow before, with nobody there: what archiving takes, in time and in memory.
+    # The same flow before, with nobody there: what archiving takes in memory.
     quiet, done = await archived.rig.submit("true"), asyncio.Event()
     watching = asyncio.create_task(highest_rss(service, done))
-    alone = await flow(archived, quiet)
+    await flow(archived, quiet)
     done.set()
     before = await watching
     await archived.say(run_id, steps=step_batch(steps("first", 0, [0.0], 0)))
@@ -76,7 +73,7 @@ async def test_one_message_a_second_neither_stalls_ingest_nor_grows_memory(archi
         taken, flowed = [await call.read()], asyncio.Event()
         slow = asyncio.create_task(take_slowly(call, taken, flowed))
         watching = asyncio.create_task(highest_rss(service, flowed))
-        beside = await flow(archived, run_id)
+        await flow(archived, run_id)
         flowed.set()
         highest = await watching
         await slow
@@ -87,7 +84,6 @@ async def test_one_message_a_second_neither_stalls_ingest_nor_grows_memory(archi
         call.cancel()
         missed = [(a.missed_from, a.missed_to) for a in taken if a.missed_from]
         assert missed, "what flowed does not fit into the window: it must have been told"
-        assert beside < 3 * alone + 5, f"ingest took {beside:.1f} s instead of {alone:.1f} s"
         assert highest < before + WINDOW_MIB + ROOM_MIB, f"{before:.0f} MiB became {highest:.0f} MiB"
         for first, last in missed:
             again = stub.StreamSteps(wire.StreamRequest(run_id=run_id, after=first - 1))

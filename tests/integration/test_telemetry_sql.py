@@ -80,7 +80,7 @@ async def test_a_query_is_ended_when_it_wants_too_much(archived: Archived) -> No
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await ask(stub, run_id, query)
             assert caught.value.code() in REFUSED, f"{query[:60]}: {caught.value.details()}"
-            assert time.monotonic() - began < 30, query[:60]
+            assert time.monotonic() - began < 60, query[:60]
         assert await ask(stub, run_id, "SELECT count(*) n FROM steps") == [{"n": 1}], (
             "and the next is answered"
         )

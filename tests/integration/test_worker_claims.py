@@ -88,7 +88,7 @@ class Bench:
         )
 
     async def lease(self) -> Lease:
-        return await asyncio.wait_for(self.offers.next(), 10)
+        return await asyncio.wait_for(self.offers.next(), 60)
 
     async def live(self, claim: Claim) -> None:
         attempt = Attempt(
@@ -103,7 +103,7 @@ class Bench:
             self.uploads,
             Announced(self.settings.worker_dir / "announced", claim.entry.name),
         )
-        await asyncio.wait_for(attempt.live(), 20)
+        await asyncio.wait_for(attempt.live(), 60)
 
 
 async def add(rig: Rig, run_id: str, fact: Fact) -> None:
@@ -195,6 +195,7 @@ async def test_an_offer_that_cannot_be_read_is_taken_off_the_queue(rig: Rig) -> 
     assert await rig.waiting_offers() == 1
 
 
+@pytest.mark.alone
 async def test_a_pull_that_is_given_up_strands_no_offer(rig: Rig) -> None:
     bench = Bench(rig, SlowRunner(nothing))
     for _ in range(5):

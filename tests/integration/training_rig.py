@@ -22,7 +22,7 @@ class Trainer:
     process: subprocess.Popen[str]
     folder: Path
 
-    def wait(self, seconds: float = 90.0) -> int:
+    def wait(self, seconds: float = 150.0) -> int:
         return self.process.wait(seconds)
 
     def succeed(self) -> Trainer:
@@ -51,7 +51,7 @@ class Trainer:
         whole = [path for path in found if path.suffix in (".pt", ".zip")]
         return sorted(whole, key=lambda path: int(path.stem.removeprefix("step-")))
 
-    def until(self, ready: Callable[[], object], seconds: float = 60.0) -> None:
+    def until(self, ready: Callable[[], object], seconds: float = 120.0) -> None:
         """Wait for something to be so while the trainer runs."""
         deadline = time.monotonic() + seconds
         while not ready():

@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 
 
-async def eventually(probe: Callable[[], Awaitable[T | None]], seconds: float = 45.0) -> T:
+async def eventually(probe: Callable[[], Awaitable[T | None]], seconds: float = 120.0) -> T:
     """What the probe finds, as soon as it finds something."""
     deadline = time.monotonic() + seconds
     while True:
@@ -143,13 +143,13 @@ class Rig:
     async def attempts(self, run_id: str) -> list[Fact]:
         return await self.told(attempts_subject(run_id))
 
-    async def started(self, run_id: str, seconds: float = 45.0) -> Fact:
+    async def started(self, run_id: str, seconds: float = 120.0) -> Fact:
         async def probe() -> Fact | None:
             return next((f for f in await self.attempts(run_id) if f.HasField("attempt_started")), None)
 
         return await eventually(probe, seconds)
 
-    async def exited(self, run_id: str, attempt: int = 1, seconds: float = 60.0) -> AttemptExited:
+    async def exited(self, run_id: str, attempt: int = 1, seconds: float = 120.0) -> AttemptExited:
         async def probe() -> AttemptExited | None:
             ends = [f.attempt_exited for f in await self.attempts(run_id) if f.HasField("attempt_exited")]
             return next((end for end in ends if end.attempt == attempt), None)
@@ -195,7 +195,7 @@ class Rig:
                 worker.term()
         for worker in self.workers:
             try:
-                worker.process.wait(15)
+                worker.process.wait(60)
             except subprocess.TimeoutExpired:
                 worker.kill()
 

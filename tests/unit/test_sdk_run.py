@@ -251,12 +251,16 @@ def test_rows_do_not_wait_for_long_while_the_env_is_slow(tmp_path: Path) -> None
 
     env = listener.wrap(Slow())
     env.reset()
+    slowest = 0.0
     for _ in range(40):
+        began = time.monotonic()
         env.step(0)
+        slowest = max(slowest, time.monotonic() - began)
     said = sum(len(chunk.split(b'"type":"steps"')) - 1 for chunk in listener._data)
     assert said >= 4
     blocks = of_type(listener.lines(), "steps")
-    assert max(block["t1"] - block["t0"] for block in blocks) < 0.3
+    # Whoever is slow is not sooner than their next step.
+    assert max(block["t1"] - block["t0"] for block in blocks) < 0.3 + slowest
     assert sum(block["n"] for block in blocks) == 40
 
 

@@ -31,7 +31,7 @@ def listener(watcher: Watcher, tmp_path: Path) -> Listener:
     return Listener(tmp_path, view=str(watcher.path))
 
 
-def step_until(env: Any, probe: Any, seconds: float = 20.0) -> None:
+def step_until(env: Any, probe: Any, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not probe():
         assert time.monotonic() < deadline, "waited in vain"
@@ -91,9 +91,9 @@ def test_frames_come_at_the_rate_that_was_asked_for(watcher: Watcher, tmp_path: 
     watcher.look(fps=10)
     step_until(env, lambda: watcher.seen)
     began, first = time.monotonic(), told.run.view.drawn
-    step_until(env, lambda: time.monotonic() > began + 1.5)
+    step_until(env, lambda: time.monotonic() > began + 1.5 and told.run.view.drawn >= first + 3)
     # At most what was asked for; a machine that is loaded does not reach it.
-    assert 3 <= told.run.view.drawn - first <= 17
+    assert told.run.view.drawn - first <= 10 * (time.monotonic() - began) + 2
     told.lines()
 
 
@@ -206,7 +206,7 @@ def test_what_viewers_say_waits_for_whoever_acts_and_the_newest_are_kept(
     watcher.say(pace={"paused": True})
     found: list[dict[str, Any]] = []
     while not found or "pace" not in found[-1]:
-        found.append(view.commands.get(timeout=20))
+        found.append(view.commands.get(timeout=60))
     numbers = [each["input"]["number"] for each in found[:-1]]
     assert numbers == sorted(numbers)
     assert numbers[-1] == 1499
@@ -226,8 +226,8 @@ def test_a_worker_that_stalls_or_vanishes_does_not_hold_up_the_trainer(tmp_path:
     began = time.monotonic()
     for number in range(50):
         view.show(number % 4, frame, {})
-    # A frame's copy and nothing else, though nobody reads.
-    assert time.monotonic() - began < 2
+    # A frame's copy and nothing else, though nobody reads: who waited for a reader would wait for ever.
+    assert time.monotonic() - began < 20
     # One of each slot waits, however many were shown.
     assert view._post is not None
     assert len(view._post._waiting) <= 4

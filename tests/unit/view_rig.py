@@ -68,7 +68,7 @@ class Watcher:
                 self.seen.append(Seen(header, file.read(header["width"] * header["height"] * 3)))
 
 
-def until(probe: Callable[[], object], seconds: float = 20.0) -> None:
+def until(probe: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not probe():
         assert time.monotonic() < deadline, "waited in vain"
