@@ -48,6 +48,8 @@ PATIENCE = 900.0
 QUICK = {"RUNSPINE_STALE_AFTER": "3", "RUNSPINE_LOST_AFTER": "8", "RUNSPINE_CHECKPOINT_PATIENCE": "5"}
 # A worker that was not heard is excused for a moment longer: its trainer has to be stopped first.
 STOPPING = 5.0
+# Runs that are read back at once.
+AT_ONCE = 4
 KEPT = Path("build/chaos")
 
 
@@ -116,8 +118,11 @@ async def judged(
     check_ledger(verdict, lines, excused)
     # A run that was cancelled may have stopped anywhere.
     whole = [run for run in asked if CANCELLED not in run.ends]
-    for run in whole:
-        check_steps(verdict, run, await work.steps_of(run.run_id, run.steps))
+    for first in range(0, len(whole), AT_ONCE):
+        some = whole[first : first + AT_ONCE]
+        found = await asyncio.gather(*(work.steps_of(run.run_id, run.steps) for run in some))
+        for run, steps in zip(some, found, strict=True):
+            check_steps(verdict, run, steps)
     flipped = {key.rpartition("/")[2] for key in struck.flipped}
     check_artifacts(verdict, await work.flaws(), flipped, await reads_well(site, struck.flipped))
     begun = Counter(line.split()[0] for line in lines if line.endswith("begin"))

@@ -30,7 +30,7 @@ LENGTH = 20
 # How often, twice a second, a run is cancelled.
 CANCELS = 0.05
 # Seconds between two steps: fifty trainers on two cores sleep most of the time.
-PAUSES = (0.04, 0.1, 0.25)
+PAUSES = (0.1, 0.25, 0.4)
 
 
 class Checkpoint(NamedTuple):
@@ -129,7 +129,7 @@ class Workload:
 
     async def _submit(self) -> None:
         number = len(self.asked)
-        episodes, code = self._chance.randint(5, 40), 3 if self._chance.random() < 0.15 else 0
+        episodes, code = self._chance.randint(5, 30), 3 if self._chance.random() < 0.15 else 0
         pause = self._chance.choice(PAUSES)
         words = [str(self._ledger), str(episodes), str(LENGTH), str(pause), str(code)]
         spec = RunSpec(runner="script", command=["python", str(TRAINER), *words])
