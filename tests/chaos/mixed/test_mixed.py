@@ -95,7 +95,11 @@ async def under_fire(site: Site, work: Workload, striker: Striker) -> None:
             await asyncio.sleep(fault.after)
             if time.monotonic() >= until or working.done():
                 break
-            striking.create_task(striker.strike(fault))
+            if fault.kind == "power":
+                # A machine that starts is given the time for it; what is broken already stays so.
+                await striker.strike(fault)
+            else:
+                striking.create_task(striker.strike(fault))
     await working
 
 
