@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import grpc
+
 from tests.chaos.mixed.faults import Fault
 from tests.chaos.mixed.site import Site
 from tests.chaos.mixed.trainer import noise
@@ -41,7 +43,10 @@ class Striker:
     async def strike(self, fault: Fault) -> None:
         """Do it; a fault may find nothing to strike: a process may be down from the one before."""
         began = time.monotonic()
-        done = await self._do(fault)
+        try:
+            done = await self._do(fault)
+        except (OSError, grpc.RpcError):
+            done = False  # what it should strike has just gone, or cannot be asked for
         self.struck.counts[fault.name] += bool(done)
         for name in fault.targets:
             worker = name.removesuffix("-nats")
