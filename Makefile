@@ -51,7 +51,7 @@ docs: $(VENV)/.dev ## the docs as a site, in build/site
 dist: $(VENV)/.dev ## the wheel and the sdist, in dist/
 	$(BIN)/python -m build --no-isolation
 
-chaos: $(VENV)/.dev ## kill and freeze everything at random: make chaos SECONDS=1800 SEED=7
+chaos: $(VENV)/.dev ## break everything at random under fifty runs: make chaos SECONDS=1800 SEED=7
 	RUNSPINE_CHAOS_SECONDS=$(SECONDS) RUNSPINE_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -m chaos -q -s tests/chaos/mixed
 
 fuzz: $(VENV)/.dev ## hostile input for each reader, SECONDS=600 long; what breaks one is kept in tests/corpus

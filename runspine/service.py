@@ -11,12 +11,14 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TextIO, cast
 
 import structlog
 import uvloop
 from prometheus_client import REGISTRY, Gauge, exposition
 
 from runspine.log.link import Account, Link
+from runspine.log_lines import LogLines
 from runspine.settings import ServiceSettings, split_address
 
 log = structlog.get_logger()
@@ -59,7 +61,7 @@ def configure_logging(service: str, settings: ServiceSettings) -> None:
             last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, LogLines(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)

@@ -22,18 +22,18 @@ class Announced:
         self._path = folder / f"{name}.jsonl"
         self._count = 0
 
-    def add(self, event: Mapping[str, Any], redact: Redactor) -> int:
-        """Write it down, without secrets; its number."""
+    def add(self, event: Mapping[str, Any], after: int, redact: Redactor) -> int:
+        """Write it down, without secrets, and after which batch it was said; its number."""
         self._count += 1
-        self._append({"number": self._count, "event": redact(json.dumps(event))})
+        self._append({"number": self._count, "after": after, "event": redact(json.dumps(event))})
         return self._count
 
     def done(self, number: int) -> None:
         self._append({"done": number})
 
-    def left(self) -> list[dict[str, Any]]:
-        """Those that nobody is done with, oldest first."""
-        waiting: dict[int, dict[str, Any]] = {}
+    def left(self) -> list[tuple[dict[str, Any], int]]:
+        """Those that nobody is done with, oldest first, each with the batch before it."""
+        waiting: dict[int, tuple[dict[str, Any], int]] = {}
         try:
             lines = self._path.read_text(errors="replace").splitlines()
         except FileNotFoundError:
@@ -44,7 +44,7 @@ class Announced:
                 if "done" in said:
                     waiting.pop(said["done"], None)
                 else:
-                    waiting[said["number"]] = json.loads(said["event"])
+                    waiting[said["number"]] = json.loads(said["event"]), said.get("after", 0)
             except (ValueError, KeyError, TypeError):
                 # Torn by the kill, or a secret stood where JSON needs something else.
                 log.warning("announcement.unreadable", path=str(self._path))

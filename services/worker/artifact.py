@@ -47,6 +47,8 @@ class Intent:
     size: int
     step: int = 0
     meta: dict[str, Any] = field(default_factory=dict)
+    # The last batch of telemetry that was said before it.
+    after: int = 0
 
     @property
     def key(self) -> str:
@@ -84,6 +86,7 @@ class Intents:
         run_dir: Path,
         redact: Redactor,
         *,
+        after: int = 0,
         unless: Collection[tuple[str, str]] = (),
     ) -> Intent | None:
         """Check, hold on to and hash what an artifact line names. Raises NotAccepted. Blocks.
@@ -112,6 +115,7 @@ class Intents:
             size=size,
             step=whole(event.get("step")),
             meta=clean_meta(event.get("meta"), redact),
+            after=after,
         )
         self._write(intent)
         return intent

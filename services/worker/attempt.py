@@ -175,6 +175,7 @@ class Attempt:
         exited.reason = self.claim.prepared.redact(exited.reason)
         if self._stop or exited.outcome in (NOT_STARTED, LIMIT):
             await self._remark(exited.reason)
+        await self._telemetry.passed_on()
         await self._desk.search(self._search_seconds(exited.outcome))
         await self._desk.finish(self._upload_seconds(exited.outcome))
         exited.stderr_tail = self._output.tail

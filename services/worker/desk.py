@@ -37,7 +37,7 @@ class Desk:
         self._redact = redact
         self._say = say
         self._announced = announced
-        self._queue: asyncio.Queue[tuple[int, dict[str, Any]]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[int, dict[str, Any], int]] = asyncio.Queue()
         # Path and digest of what was handed in.
         self._known: set[tuple[str, str]] = set()
         self._clerk: asyncio.Task[None] | None = None
@@ -45,14 +45,14 @@ class Desk:
     def start(self) -> None:
         self._clerk = asyncio.create_task(self._work(), name=f"artifacts-{self._run_id}")
 
-    def announce(self, event: dict[str, Any]) -> None:
-        """Take an artifact line. Never blocks the reader."""
-        self._queue.put_nowait((self._announced.add(event, self._redact), event))
+    def announce(self, event: dict[str, Any], after: int) -> None:
+        """Take an artifact line, said after this batch of telemetry."""
+        self._queue.put_nowait((self._announced.add(event, after, self._redact), event, after))
 
     async def take_up(self) -> None:
         """What an earlier process had read and not handed in. Instead of `start`."""
-        for event in await asyncio.to_thread(self._announced.left):
-            await self._hand_in(event)
+        for event, after in await asyncio.to_thread(self._announced.left):
+            await self._hand_in(event, after)
 
     async def search(self, seconds: float) -> None:
         """After the trainer's end: hand in what it has left without a word, for so long at most."""
@@ -67,7 +67,7 @@ class Desk:
                 await self._say(f"{left:,} files were not looked at within {seconds:.0f} s: not uploaded")
                 return
             event = {"kind": finding.kind, "path": finding.path, "meta": {"found": True}}
-            await self._hand_in(event, unless=self._known)
+            await self._hand_in(event, 0, unless=self._known)
 
     async def finish(self, seconds: float) -> None:
         """After the trainer's end: everything is handed in, and checkpoints are stored if S3 lets us."""
@@ -99,14 +99,16 @@ class Desk:
 
     async def _work(self) -> None:
         while True:
-            number, event = await self._queue.get()
+            number, event, after = await self._queue.get()
             try:
-                await self._hand_in(event)
+                await self._hand_in(event, after)
                 self._announced.done(number)
             finally:
                 self._queue.task_done()
 
-    async def _hand_in(self, event: dict[str, Any], unless: Collection[tuple[str, str]] = ()) -> None:
+    async def _hand_in(
+        self, event: dict[str, Any], after: int, unless: Collection[tuple[str, str]] = ()
+    ) -> None:
         try:
             intent = await asyncio.to_thread(
                 self._uploads.intents.accept,
@@ -115,6 +117,7 @@ class Desk:
                 self._attempt,
                 self._run_dir,
                 self._redact,
+                after=after,
                 unless=unless,
             )
         except (NotAccepted, OSError) as error:

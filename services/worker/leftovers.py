@@ -7,19 +7,15 @@ import asyncio
 import structlog
 
 from runspine.log.publisher import Publisher, Refused, TooLarge
-from runspine.log.subjects import attempts_subject, run_subject
-from runspine.run import fold
-from runspine.run.attempts import find_attempt
 from runspine.tasks import put_down
 from runspine.wire.v1.facts_pb2 import Progress
 from runspine.wire.v1.telemetry_pb2 import Batch
 from services.worker.batches import count_batch
 from services.worker.journal import Entry
-from services.worker.recorder import Recorder
+from services.worker.precedence import Precedence
 from services.worker.shipper import Shipper
 from services.worker.spool import Damaged, SpoolFiles
 from services.worker.spools import Spools
-from services.worker.verdict import attempts_of
 
 log = structlog.get_logger()
 
@@ -27,11 +23,10 @@ LOOK_SECONDS = 1.0
 
 
 class Leftovers:
-    def __init__(self, spools: Spools, publisher: Publisher, recorder: Recorder, worker_id: str) -> None:
+    def __init__(self, spools: Spools, publisher: Publisher, precedence: Precedence) -> None:
         self._spools = spools
         self._publisher = publisher
-        self._recorder = recorder
-        self._worker_id = worker_id
+        self._precedence = precedence
 
     async def sweep(self, held: list[Entry]) -> None:
         """Ship what no attempt in the journal will."""
@@ -59,7 +54,7 @@ class Leftovers:
         shipping: asyncio.Future[None] | None = None
         try:
             await shipper.open()
-            while not await self._overtaken(entry):
+            while not await self._precedence.overtaken(entry.run_id, entry.attempt):
                 shipping = shipping or asyncio.ensure_future(shipper.finish())
                 await asyncio.wait({shipping}, timeout=LOOK_SECONDS)
                 if shipping.done():
@@ -74,15 +69,6 @@ class Leftovers:
         finally:
             await put_down(*([shipping] if shipping else []))
             await shipper.leave()
-
-    async def _overtaken(self, entry: Entry) -> bool:
-        """Whether another attempt was begun without our word that this one had ended."""
-        facts, _ = await self._recorder.read(run_subject(entry.run_id))
-        if fold(facts).attempt <= entry.attempt:
-            return False
-        history, _ = await self._recorder.read(attempts_subject(entry.run_id))
-        mine = find_attempt(attempts_of(history), entry.attempt)
-        return mine is None or not mine.HasField("exited") or mine.exited.worker_id != self._worker_id
 
 
 def _told(spools: Spools, name: str) -> Progress:

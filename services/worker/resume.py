@@ -13,6 +13,7 @@ import structlog
 
 from runspine.blobs import Blobs, BlobsUnavailable, NotWritten
 from runspine.log.subjects import attempts_subject
+from runspine.run.attempts import find_attempt
 from runspine.wire.v1.facts_pb2 import ArtifactProduced, Fact, ResumedFrom
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.runner_pb2 import RunnerInfo
@@ -28,6 +29,7 @@ RESUME = "resume"
 WARM_START = "warm_start"
 EVALUATION = "evaluate"
 PLAYING = "play"
+LAST_STEP = (1 << 64) - 1
 
 
 class Damaged(Exception):
@@ -79,6 +81,22 @@ def checkpoints(history: list[Fact]) -> list[ArtifactProduced]:
     return found
 
 
+def behind(run_id: str, history: list[Fact]) -> list[ArtifactProduced]:
+    """Those that lie behind the last attempt, on the line of attempts that each went on from another.
+
+    A checkpoint that was stored too late for the next attempt is not on it: its steps are a past that
+    did not happen, and what was done instead has no end that fits to it.
+    """
+    attempts = attempts_of(history)
+    furthest: dict[int, int] = {}
+    number, step = (attempts.attempts[-1].number if attempts.attempts else 0), LAST_STEP
+    while (attempt := find_attempt(attempts, number)) is not None and number not in furthest:
+        furthest[number] = step
+        source = attempt.resumed_from
+        number, step = (source.attempt, min(step, source.step)) if source.run_id == run_id else (0, 0)
+    return [each for each in checkpoints(history) if each.step <= furthest.get(each.attempt, -1)]
+
+
 async def find_start(
     recorder: Recorder,
     blobs: Blobs,
@@ -101,7 +119,7 @@ async def find_start(
     start = Start()
     if attempt > 1 and runner.resumes:
         history, _ = await recorder.read(attempts_subject(run.id))
-        start = await _first_good(blobs, doubts, run.id, checkpoints(history), run_dir, RESUME)
+        start = await _first_good(blobs, doubts, run.id, behind(run.id, history), run_dir, RESUME)
         if start.path is not None:
             return start
         if start.notes:

@@ -42,7 +42,8 @@ class Shipper:
         self._attempt = attempt
         # A thread of its own: a slow disk must not hold up heartbeats or other attempts.
         self._disk_thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
-        self._note = spools.note(f"{run_id}.{attempt}")
+        self._name = f"{run_id}.{attempt}"
+        self._note = spools.note(self._name)
         self._files: SpoolFiles | None = None
         self._held = 0
         self._written = asyncio.Event()
@@ -57,9 +58,10 @@ class Shipper:
 
     async def open(self) -> None:
         """Take up the attempt's spool, with whatever is in it."""
-        folder = self._spools.folder(f"{self._run_id}.{self._attempt}")
+        folder = self._spools.folder(self._name)
         self._files = await self._disk(SpoolFiles, folder, self._spools.segment_bytes)
         self._hold(self._files.unread_bytes)
+        self._spools.shipped_to(self._name, self._files.acked)
 
     def start(self) -> None:
         """Begin to publish."""
@@ -101,6 +103,14 @@ class Shipper:
             BATCHES.labels(KINDS[record.kind - 1]).inc()
         self._written.set()
 
+    async def sync(self) -> None:
+        """What was appended survives a loss of power."""
+        assert self._files
+        try:
+            await asyncio.to_thread(self._files.sync)
+        except OSError as error:
+            log.error("spool.not_synced", run_id=self._run_id, error=str(error))
+
     async def finish(self) -> None:
         """Until everything is acknowledged; then the spool is gone."""
         self._closing = True
@@ -135,6 +145,7 @@ class Shipper:
             future.cancel()
         self._spools.free(self._held)
         self._held = 0
+        self._spools.shipped_to(self._name, None)
 
     def _hold(self, size: int) -> None:
         self._held += size
@@ -200,6 +211,7 @@ class Shipper:
         while self._sent and _is_acked(self._sent[0][1]):
             record, _ = self._sent.popleft()
             self._acked = record.number
+            self._spools.shipped_to(self._name, record.number)
             self._held -= record.size
             self._spools.free(record.size)
         self._moved.set()

@@ -20,6 +20,8 @@ class Spools:
         self.used = 0
         # The disk itself has no room, whatever the budget says.
         self.disk_full = False
+        # Of attempts that are being shipped: the last batch that the stream has.
+        self._acked: dict[str, int] = {}
         SPOOL_LIMIT.set(most_bytes)
         SPOOL_IS_FULL.set_function(lambda: float(self.full))
 
@@ -61,6 +63,20 @@ class Spools:
         for path in self._root.glob("*.note"):
             if path.stem not in besides:
                 path.unlink(missing_ok=True)
+
+    def shipped_to(self, name: str, number: int | None) -> None:
+        """The stream has an attempt's batches up to here; None when nobody ships it any more."""
+        if number is None:
+            self._acked.pop(name, None)
+        else:
+            self._acked[name] = number
+
+    def is_shipped(self, name: str) -> bool:
+        return name in self._acked
+
+    def acked(self, name: str) -> int | None:
+        """The last batch of an attempt that the stream is known to have; None when there is no spool."""
+        return self._acked.get(name, 0 if self.folder(name).is_dir() else None)
 
     def hold(self, size: int) -> None:
         self.used += size

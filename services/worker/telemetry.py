@@ -52,6 +52,11 @@ class Telemetry:
     ) -> None:
         self._run_id = run_id
         self._recording = Recording(run_id, attempt, spec, redact if redact.longest else None)
+        self._recording.on_artifact = self._announced
+        # Files that were announced, and wait until what was said before them is spooled.
+        self._files: list[dict[str, Any]] = []
+        self._hear_of_file: Callable[[dict[str, Any], int], None] = _ignore
+        self._last = 0
         self._spools = spools
         self._shipper = Shipper(publisher, spools, run_id, attempt)
         self._ready: list[Record] = []
@@ -83,9 +88,12 @@ class Telemetry:
         """A word for the reason of an end, when the trainer was held up."""
         return f" (held up for {self.slowed:.0f} s by a full spool)" if self.slowed >= 1 else ""
 
-    def on_artifact(self, call: Callable[[dict[str, Any]], None]) -> None:
-        """Who hears of the trainer's files."""
-        self._recording.on_artifact = call
+    def on_artifact(self, call: Callable[[dict[str, Any], int], None]) -> None:
+        """Who hears of the trainer's files, and after which batch each was announced.
+
+        Not before that batch is on disk: a checkpoint must not outlive the steps that led to it.
+        """
+        self._hear_of_file = call
 
     async def start(self) -> None:
         await self._shipper.open()
@@ -119,6 +127,15 @@ class Telemetry:
             async with self._full_lock:
                 await self._wait_for_space()
 
+    async def passed_on(self) -> None:
+        """Until every file that was announced has been told of."""
+        while self._files:
+            self._check()
+            self._spooled.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                    await self._spooled.wait()
+
     async def finish(self) -> None:
         """Until everything that was said is on the stream."""
         self._closing = True
@@ -136,6 +153,7 @@ class Telemetry:
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._shipper.append(rest, self._recording.note(now()))
+                await self._pass_on(rest, len(self._files))
         except (OSError, TimeoutError, Refused, TooLarge, Damaged) as error:
             log.error("spool.left_unwritten", run_id=self._run_id, batches=len(rest), error=str(error))
         await self._shipper.leave()
@@ -160,22 +178,24 @@ class Telemetry:
         while True:
             await self._wait(flushed + FLUSH_SECONDS)
             at, clock = now(), time.monotonic()
-            if self._closing or clock >= flushed + FLUSH_SECONDS:
+            files = len(self._files)
+            if self._closing or files or clock >= flushed + FLUSH_SECONDS:
                 self._get_ready(self._recording.cut(at, everything=True, final=self._closing))
                 flushed = clock
-            if self._ready:
+            if self._ready or files:
                 # Cancelled in between, they are appended again: the spool knows their numbers.
                 records = list(self._ready)
                 await self._shipper.append(records, self._recording.note(at))
                 del self._ready[: len(records)]
                 self._held -= sum(record.size for record in records)
+                await self._pass_on(records, files)
                 self._spooled.set()
             elif self._closing:
                 return
 
     async def _wait(self, due: float) -> None:
         """Until something is ready, or is due; for ever when nothing was said."""
-        while not self._ready and not self._closing:
+        while not self._ready and not self._files and not self._closing:
             left = due - time.monotonic()
             if not self._recording.empty and left <= 0:
                 return
@@ -183,6 +203,18 @@ class Telemetry:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if self._recording.empty else left):
                     await self._changed.wait()
+
+    async def _pass_on(self, records: list[Record], files: int) -> None:
+        """These are spooled, and with them all that was said before so many files."""
+        self._last = records[-1].number if records else self._last
+        if files:
+            await self._shipper.sync()
+        for said in self._files[:files]:
+            self._hear_of_file(said, self._last)
+        del self._files[:files]
+
+    def _announced(self, said: dict[str, Any]) -> None:
+        self._files.append(said)
 
     def _get_ready(self, records: list[Record]) -> None:
         self._ready += records
@@ -221,3 +253,7 @@ class Telemetry:
         LOG_LINES.inc(counts.log_lines - self._told.log_lines)
         self._lines_told = self._recording.lines_read
         self._told.CopyFrom(counts)
+
+
+def _ignore(said: dict[str, Any], after: int) -> None:
+    """Nobody uploads."""

@@ -16,6 +16,7 @@ from runspine.log.subjects import attempts_subject
 from runspine.wire.v1.facts_pb2 import ArtifactGivenUp, Fact
 from services.worker.artifact import CHECKPOINT, PREFIX, Intent, Intents
 from services.worker.metrics import UPLOADS, UPLOADS_DUE
+from services.worker.precedence import Precedence
 from services.worker.recorder import Recorder, now
 
 log = structlog.get_logger()
@@ -24,16 +25,20 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 15.0
 # Parts of an upload that nobody has gone on with for so long are let go of.
 ABANDONED = timedelta(days=2)
+OVERTAKEN = "its attempt was given up before the steps that led to it were stored"
 
 
 class Uploads:
     """All uploads of this worker, one at a time, checkpoints first."""
 
-    def __init__(self, folder: Path, blobs: FileBlobs, recorder: Recorder) -> None:
+    def __init__(self, folder: Path, blobs: FileBlobs, recorder: Recorder, precedence: Precedence) -> None:
         self.intents = Intents(folder)
         self._blobs = blobs
         self._recorder = recorder
+        self._precedence = precedence
         self._due: dict[str, Intent] = {}
+        # Of those, the ids of what is in S3 and only has to be told.
+        self._sent: set[str] = set()
         self._changed = asyncio.Condition()
         self._loaded = asyncio.Event()
         self._distrusted: set[str] = set()
@@ -51,14 +56,18 @@ class Uploads:
         with contextlib.suppress(BlobsUnavailable):
             if count := await self._blobs.abort_uploads(PREFIX, ABANDONED):
                 log.info("upload.abandoned_aborted", uploads=count)
-        while True:
-            async with self._changed:
-                await self._changed.wait_for(lambda: self._due)
-                intent = min(self._due.values(), key=lambda due: (due.kind != CHECKPOINT, due.id))
-            await self._finish(intent)
-            async with self._changed:
-                del self._due[intent.id]
-                self._changed.notify_all()
+        async with asyncio.TaskGroup() as telling:
+            while True:
+                async with self._changed:
+                    await self._changed.wait_for(self._unsent)
+                    intent = min(self._unsent(), key=lambda due: (due.kind != CHECKPOINT, due.id))
+                flaw = await self._send(intent)
+                self._sent.add(intent.id)
+                # One that waits for its telemetry must not hold up the others.
+                telling.create_task(self._finish(intent, flaw), name=f"tell-{intent.id}")
+
+    def _unsent(self) -> list[Intent]:
+        return [intent for intent in self._due.values() if intent.id not in self._sent]
 
     async def add(self, intent: Intent) -> None:
         async with self._changed:
@@ -107,17 +116,8 @@ class Uploads:
         async with self._changed:
             await self._changed.wait_for(lambda: not self._due)
 
-    async def _finish(self, intent: Intent) -> None:
-        """Store it and tell the log, however long S3 is away; or give it up when the file is spoilt."""
-        try:
-            await self._store_or_give_up(intent)
-        except Corrupt as error:
-            # The run's log is damaged: the intent stays, for when it has been mended.
-            log.error("upload.corrupt_log", run_id=intent.run_id, name=intent.name, error=str(error))
-            return
-        await asyncio.to_thread(self.intents.forget, intent)
-
-    async def _store_or_give_up(self, intent: Intent) -> None:
+    async def _send(self, intent: Intent) -> Exception | None:
+        """Store it, however long S3 is away; what has spoilt the file, if something has."""
         try:
             await self._store(intent)
         except (Changed, OSError) as error:
@@ -126,11 +126,38 @@ class Uploads:
             log.error("upload.spoilt", run_id=intent.run_id, name=intent.name, error=str(error))
             with contextlib.suppress(BlobsUnavailable):
                 await self._blobs.abort_uploads(intent.key)
-            await self._give_up(intent, error)
-        else:
+            return error
+        return None
+
+    async def _finish(self, intent: Intent, flaw: Exception | None) -> None:
+        """Tell the log that it is stored, or that it is given up."""
+        try:
+            await self._conclude(intent, flaw)
+            await asyncio.to_thread(self.intents.forget, intent)
+        except Corrupt as error:
+            # The run's log is damaged: the intent stays, for when it has been mended.
+            log.error("upload.corrupt_log", run_id=intent.run_id, name=intent.name, error=str(error))
+        async with self._changed:
+            del self._due[intent.id]
+            self._sent.discard(intent.id)
+            self._changed.notify_all()
+
+    async def _conclude(self, intent: Intent, flaw: Exception | None) -> None:
+        if flaw is not None:
+            await self._give_up(intent, _why_spoilt(flaw))
+        elif await self._may_be_told(intent):
             await self._tell(intent)
             UPLOADS.labels("stored").inc()
             log.info("upload.stored", run_id=intent.run_id, attempt=intent.attempt, name=intent.name)
+        else:
+            UPLOADS.labels("refused").inc()
+            await self._give_up(intent, OVERTAKEN)
+
+    async def _may_be_told(self, intent: Intent) -> bool:
+        """A checkpoint may be gone on from: then what led to it must be on record."""
+        if intent.kind != CHECKPOINT or not intent.after:
+            return True
+        return await self._precedence.reached(intent.run_id, intent.attempt, intent.after)
 
     async def _store(self, intent: Intent) -> None:
         pause = FIRST_PAUSE
@@ -157,10 +184,7 @@ class Uploads:
 
         await self._recorder.settle(attempts_subject(intent.run_id), unless_told)
 
-    async def _give_up(self, intent: Intent, error: Exception) -> None:
-        why = f"it was gone or overwritten before it could be uploaded ({error})"
-        if isinstance(error, Changed):
-            why = "it was overwritten before it could be uploaded: write each one to a file of its own"
+    async def _give_up(self, intent: Intent, why: str) -> None:
         said = ArtifactGivenUp(
             attempt=intent.attempt, kind=intent.kind, name=intent.name, reason=why, digest=intent.digest
         )
@@ -169,6 +193,12 @@ class Uploads:
             attempts_subject(intent.run_id),
             lambda history: [] if any(old.artifact_given_up == said for old in history) else [fact],
         )
+
+
+def _why_spoilt(flaw: Exception) -> str:
+    if isinstance(flaw, Changed):
+        return "it was overwritten before it could be uploaded: write each one to a file of its own"
+    return f"it was gone or overwritten before it could be uploaded ({flaw})"
 
 
 def _plain(fact: Fact) -> bytes:

@@ -25,6 +25,7 @@ from services.worker.leftovers import Leftovers
 from services.worker.metrics import BACKLOG, BUSY, SLOTS
 from services.worker.offers import Lease, Offers
 from services.worker.once import OneRun
+from services.worker.precedence import Precedence
 from services.worker.recorder import Recorder
 from services.worker.recovery import Recovery
 from services.worker.roster import Held, Roster
@@ -66,7 +67,8 @@ class Worker:
         self._recorder = Recorder(event_log)
         self._journal = Journal(settings.worker_dir)
         self._spools = Spools(settings.worker_dir, int(settings.spool_mib * (1 << 20)))
-        self._uploads = Uploads(settings.worker_dir / "uploads", blobs, self._recorder)
+        precedence = Precedence(self._spools, self._recorder, settings.worker_id)
+        self._uploads = Uploads(settings.worker_dir / "uploads", blobs, self._recorder, precedence)
         self._offers = (
             OneRun(link, settings.worker_only_run, self._recorder, self._uploads, self._drain)
             if settings.worker_only_run
@@ -76,7 +78,7 @@ class Worker:
         self._recovery = Recovery(
             self._journal,
             self._recorder,
-            Leftovers(self._spools, publisher, self._recorder, settings.worker_id),
+            Leftovers(self._spools, publisher, precedence),
             self._uploads,
             self._announcements,
             settings.worker_id,

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
-from runspine.embedded.stack import Stack
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.run_pb2 import Phase
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
 
 
+class Place(Protocol):
+    """A stack, or what stands for one."""
+
+    @property
+    def addresses(self) -> dict[str, str]: ...
+
+    @property
+    def token(self) -> str: ...
+
+
 class PatientClient:
     """Asks again until somebody answers, under the same key."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Place) -> None:
         self._stack = stack
         self._auth = [("authorization", f"Bearer {stack.token}")]
 

@@ -60,6 +60,8 @@ def main() -> int:
     with service_target() as service:
         checks = {**TARGETS, "request-service": service}
         for name in asked.targets or checks:
+            if checks[name] is service:
+                service.start()  # one that does not start is no finding
             tried, error = fuzz(name, checks[name], asked.seconds)
             broken += error is not None
             verdict = f"{type(error).__name__}: {error}" if error else "nothing found"

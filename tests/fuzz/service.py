@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,17 +30,17 @@ NO_MESSAGE = "protobuf.message.DecodeError"
 
 
 @contextmanager
-def service_target() -> Iterator[Callable[[bytes], None]]:
-    """Started when first used."""
+def service_target() -> Iterator[Service]:
+    """To be started before it is used."""
     with tempfile.TemporaryDirectory() as scratch:
-        target = _Service(Path(scratch))
+        target = Service(Path(scratch))
         try:
             yield target
         finally:
             target.stop()
 
 
-class _Service:
+class Service:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._nats: NatsServer | None = None
@@ -48,8 +48,6 @@ class _Service:
         self._channel: Any = None
 
     def __call__(self, data: bytes) -> None:
-        if self._nats is None:
-            self._start()
         for name in METHODS:
             body = self._wrapped(name, data)
             method = self._channel.unary_unary(f"/runspine.wire.v1.TrainerService/{name}")
@@ -69,7 +67,7 @@ class _Service:
             size >>= 7
         return bytes([*head, size]) + data
 
-    def _start(self) -> None:
+    def start(self) -> None:
         (self._folder / "nats").mkdir()
         self._nats = NatsServer(self._folder / "nats")
         self._nats.start()

@@ -26,6 +26,7 @@ from services.worker.attempt import Attempt
 from services.worker.capacity import Room, measure
 from services.worker.journal import Journal
 from services.worker.offers import Lease, Offers
+from services.worker.precedence import Precedence
 from services.worker.recorder import Recorder
 from services.worker.settings import WorkerSettings
 from services.worker.spools import Spools
@@ -75,7 +76,9 @@ class Bench:
         self.offers = Offers(rig.link, ["default"])
         self.journal = Journal(self.settings.worker_dir)
         self.blobs = blobs = FileBlobs(self.settings)
-        self.uploads = Uploads(self.settings.worker_dir / "uploads", blobs, self.recorder)
+        self.spools = Spools(self.settings.worker_dir, 64 << 20)
+        precedence = Precedence(self.spools, self.recorder, "w1")
+        self.uploads = Uploads(self.settings.worker_dir / "uploads", blobs, self.recorder, precedence)
         self.taker = Taker(
             self.settings,
             self.recorder,
@@ -98,7 +101,7 @@ class Bench:
             self.rig.log,
             self.recorder,
             self.rig.publisher,
-            Spools(self.settings.worker_dir, 64 << 20),
+            self.spools,
             self.blobs,
             self.uploads,
             Announced(self.settings.worker_dir / "announced", claim.entry.name),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from runspine.wire.v1.facts_pb2 import Commit, Fact, RunCompleted, RunFailed
+from runspine.wire.v1.facts_pb2 import Commit, Fact, RunCompleted, RunFailed, RunSubmitted
 from runspine.wire.v1.run_pb2 import COMPLETED
 from tests.chaos.mixed.faults import schedule
-from tests.chaos.mixed.verdict import Asked, Verdict, check_ends, check_ledger, check_steps
+from tests.chaos.mixed.verdict import (
+    Asked,
+    Verdict,
+    check_acknowledged,
+    check_artifacts,
+    check_ends,
+    check_ledger,
+    check_steps,
+)
 
 RUN = Asked("r1", 3, frozenset({COMPLETED}))
 
@@ -27,16 +35,32 @@ def test_one_true_ending_is_right_and_none_two_or_another_are_not() -> None:
         assert verdict.clean == clean
 
 
-def test_an_attempt_begun_twice_or_before_the_last_one_ended_is_seen() -> None:
+def test_a_run_or_a_cancel_that_was_accepted_and_is_not_on_the_log_is_seen() -> None:
+    verdict = Verdict()
+    check_acknowledged(verdict, ["r1", "r2"], ["r1"], ended(Fact(run_submitted=RunSubmitted())))
+    assert verdict.lost_facts == 2
+
+
+def test_an_attempt_begun_twice_or_living_beside_the_next_is_seen() -> None:
     for lines, clean in (
         (["r1 1 1.0 begin", "r1 1 2.0 end"], True),
         (["r1 1 1.0 begin", "r1 2 3.0 begin", "r1 2 4.0 end"], True),
         (["r1 1 1.0 begin", "r1 1 1.5 begin"], False),
         (["r1 1 1.0 begin", "r1 2 1.5 begin", "r1 1 2.0 end"], False),
+        (["r1 1 1.0 begin", "r1 2 1.5 begin", "r1 1 2.0 lives"], False),
     ):
         verdict = Verdict()
         check_ledger(verdict, lines)
         assert verdict.clean == clean, lines
+
+
+def test_a_worker_that_could_not_be_heard_is_excused_for_that_time_alone() -> None:
+    lines = ["r1 1 1.0 begin", "r1 2 1.5 begin", "r1 1 2.0 lives"]
+    verdict = Verdict()
+    check_ledger(verdict, lines, lambda run, attempt, at: (run, attempt) == ("r1", 1) and 1 < at < 2)
+    assert verdict.clean
+    check_ledger(verdict, lines, lambda run, attempt, at: at > 2)
+    assert verdict.executed_at_once == 1
 
 
 def test_lost_and_doubled_steps_are_counted() -> None:
@@ -45,6 +69,14 @@ def test_lost_and_doubled_steps_are_counted() -> None:
     assert (verdict.lost_steps, verdict.doubled_steps) == (1, 1)
 
 
-def test_the_same_seed_gives_the_same_faults() -> None:
-    parts = ("nats", "s3", "worker-1")
-    assert schedule(5, parts, 100, 2) == schedule(5, parts, 100, 2) != schedule(6, parts, 100, 2)
+def test_damage_that_nobody_did_and_damage_that_nobody_sees_are_told_apart() -> None:
+    verdict = Verdict()
+    check_artifacts(verdict, {"a": "gone", "b": "flipped"}, {"b", "c", "d"}, {"d"})
+    assert (verdict.unreadable, verdict.unseen_damage) == (1, 1)
+
+
+def test_the_same_seed_gives_the_same_faults_of_kinds_that_can_be_done() -> None:
+    targets = {"kill": ["nats", "s3"], "cut": ["worker-1-nats"], "jump": []}
+    faults = schedule(5, targets, 300, 2)
+    assert faults == schedule(5, targets, 300, 2) != schedule(6, targets, 300, 2)
+    assert {fault.kind for fault in faults} == {"kill", "cut"}

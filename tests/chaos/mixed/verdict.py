@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from runspine.wire.v1.facts_pb2 import Commit
@@ -25,12 +25,14 @@ class Asked:
 class Verdict:
     """Counts of what must not be, with the first examples."""
 
+    lost_facts: int = 0
     lost_runs: int = 0
     misstated: int = 0
     executed_at_once: int = 0
     lost_steps: int = 0
     doubled_steps: int = 0
     unreadable: int = 0
+    unseen_damage: int = 0
     examples: list[str] = field(default_factory=list)
 
     def blame(self, what: str, example: str, count: int = 1) -> None:
@@ -59,22 +61,48 @@ def check_ends(verdict: Verdict, asked: Iterable[Asked], log: Iterable[tuple[str
             verdict.blame("misstated", f"{run.run_id} ended {words}")
 
 
-def check_ledger(verdict: Verdict, lines: Iterable[str]) -> None:
-    """An attempt that ended by itself did so before the next one began; none was begun twice."""
+def check_acknowledged(
+    verdict: Verdict, asked: Iterable[str], cancelled: Iterable[str], log: Iterable[tuple[str, Commit]]
+) -> None:
+    """What a client was told is done is on the log: a run that was accepted, a cancel that was taken."""
+    kinds: dict[str, set[str]] = {}
+    for subject, commit in log:
+        said = {str(fact.WhichOneof("kind")) for fact in commit.facts}
+        kinds.setdefault(subject.partition(".")[2], set()).update(said)
+    for run_id in asked:
+        if "run_submitted" not in kinds.get(run_id, ()):
+            verdict.blame("lost_facts", f"{run_id} was accepted and is not on the log")
+    for run_id in cancelled:
+        if not kinds.get(run_id, set()) & {"run_cancel_requested", *ENDINGS}:
+            verdict.blame("lost_facts", f"the cancel of {run_id} was accepted and is not on the log")
+
+
+Excuse = Callable[[str, int, float], bool]
+
+
+def check_ledger(verdict: Verdict, lines: Iterable[str], excused: Excuse = lambda *_: False) -> None:
+    """No attempt was begun twice, and none lived on when the next one had begun.
+
+    `excused(run, attempt, at)`: its worker could not be heard then. Such a worker trains on, what it
+    brings back is ignored, and that is checked on the steps.
+    """
     begun: Counter[tuple[str, int]] = Counter()
     begin: dict[tuple[str, int], float] = {}
-    end: dict[tuple[str, int], float] = {}
+    last: dict[tuple[str, int], float] = {}
     for line in lines:
         run_id, attempt, at, what = line.split()
         if what == "begin":
             begun[run_id, int(attempt)] += 1
-        (begin if what == "begin" else end)[run_id, int(attempt)] = float(at)
+            begin[run_id, int(attempt)] = float(at)
+        last[run_id, int(attempt)] = float(at)
     for (name, number), count in begun.items():
         if count > 1:
             verdict.blame("executed_at_once", f"{name} attempt {number} was begun {count} times")
-    for (name, number), ended in end.items():
-        if (later := begin.get((name, number + 1))) is not None and later < ended:
-            verdict.blame("executed_at_once", f"{name}: attempt {number + 1} began before {number} ended")
+    for (name, number), lived in last.items():
+        later = begin.get((name, number + 1))
+        if later is not None and later < lived and not excused(name, number, later):
+            late = lived - later
+            verdict.blame("executed_at_once", f"{name}: attempt {number} lived {late:.1f} s beside the next")
 
 
 def check_steps(verdict: Verdict, run: Asked, found: Mapping[int, int]) -> None:
@@ -85,3 +113,18 @@ def check_steps(verdict: Verdict, run: Asked, found: Mapping[int, int]) -> None:
         verdict.blame("lost_steps", f"{run.run_id}: {len(lost)} of {run.steps}, first {lost[0]}", len(lost))
     if doubled:
         verdict.blame("doubled_steps", f"{run.run_id}: {len(doubled)}, first {doubled[0]}", len(doubled))
+
+
+def check_artifacts(
+    verdict: Verdict, flaws: Mapping[str, str], flipped: Collection[str], whole: Collection[str]
+) -> None:
+    """`flaws` by digest as the service tells them, `flipped` what was damaged, `whole` what reads well again.
+
+    Damage that was done must be named, unless the object was stored anew; and there is no other.
+    """
+    for digest, flaw in flaws.items():
+        if digest not in flipped:
+            verdict.blame("unreadable", flaw)
+    for digest in flipped:
+        if digest not in flaws and digest not in whole:
+            verdict.blame("unseen_damage", f"{digest} has a flipped bit, and nobody says so")

@@ -8,12 +8,11 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import grpc
 import numpy as np
 
-from runspine.embedded.stack import Stack
 from runspine.wire.v1 import artifacts_pb2 as shelf
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
@@ -22,24 +21,36 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import StreamRequest
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
 from tests.chaos.client import PatientClient
+from tests.chaos.mixed.site import Site
 from tests.chaos.mixed.verdict import Asked
 
 TRAINER = Path(__file__).with_name("trainer.py")
 ENDED = {COMPLETED, FAILED, CANCELLED}
 LENGTH = 20
+# How often, twice a second, a run is cancelled.
+CANCELS = 0.05
+# Seconds between two steps: fifty trainers on two cores sleep most of the time.
+PAUSES = (0.1, 0.25, 0.4)
+
+
+class Checkpoint(NamedTuple):
+    run_id: str
+    step: int
+    key: str
 
 
 class Workload:
     """Keeps so many runs in flight; everything it was told is in its history."""
 
-    def __init__(self, stack: Stack, ledger: Path, history: TextIO, seed: int) -> None:
-        self._stack = stack
-        self._client = PatientClient(stack)
+    def __init__(self, site: Site, ledger: Path, history: TextIO, seed: int) -> None:
+        self._site = site
+        self._client = PatientClient(site)
         self._ledger = ledger
         self._history = history
         self._chance = random.Random(seed)
-        self._auth = [("authorization", f"Bearer {stack.token}")]
+        self._auth = [("authorization", f"Bearer {site.token}")]
         self.asked: dict[str, Asked] = {}
+        self.cancelled: set[str] = set()
 
     async def keep_going(self, in_flight: int, seconds: float) -> None:
         """Submit whenever fewer are under way; cancel one now and then."""
@@ -48,7 +59,7 @@ class Workload:
             under_way = await self._under_way()
             for _ in range(max(0, in_flight - len(under_way))):
                 await self._submit()
-            if under_way and self._chance.random() < 0.3:
+            if under_way and self._chance.random() < CANCELS:
                 await self._cancel(self._chance.choice(under_way))
             await asyncio.sleep(0.5)
 
@@ -68,8 +79,8 @@ class Workload:
                 return found
             await asyncio.sleep(0.5)
 
-    async def flaws(self, seconds: float = 120.0) -> list[str]:
-        """Artifacts that the store does not give as the log says; each is read whole."""
+    async def flaws(self, seconds: float = 300.0) -> dict[str, str]:
+        """Artifacts that the store does not give as the log says, by digest; each is read whole."""
         until = time.monotonic() + seconds
         while True:
             found = await self._verify()
@@ -78,19 +89,30 @@ class Workload:
             assert time.monotonic() < until, "the artifacts could not be verified"
             await asyncio.sleep(0.5)
 
-    async def _verify(self) -> list[str] | None:
-        found: list[str] = []
-        async with grpc.aio.insecure_channel(self._stack.addresses["artifacts"]) as channel:
+    async def _verify(self) -> dict[str, str] | None:
+        found: dict[str, str] = {}
+        async with grpc.aio.insecure_channel(self._site.addresses["artifacts"]) as channel:
             stub: Any = ArtifactServiceStub(channel)
             try:
-                async for each in stub.Verify(shelf.VerifyRequest(), metadata=self._auth, timeout=110):
+                async for each in stub.Verify(shelf.VerifyRequest(), metadata=self._auth, timeout=280):
                     if each.unknown:
                         return None
                     if each.flaw:
-                        found.append(f"{each.artifact.run_id} {each.artifact.name}: {each.flaw}")
+                        about = each.artifact
+                        found[about.digest] = f"{about.run_id} {about.name}: {each.flaw}"
             except grpc.RpcError:
                 return None
         return found
+
+    async def a_checkpoint(self, chance: random.Random) -> Checkpoint | None:
+        """Any one that the log says is stored."""
+        run_id = chance.choice(list(self.asked))
+        got = await self._client.call("Get", wire.GetRequest(run_id=run_id), 120)
+        found = [a for attempt in got.attempts for a in attempt.artifacts if a.kind == "checkpoint"]
+        if not found:
+            return None
+        chosen = chance.choice(found)
+        return Checkpoint(run_id, chosen.step, chosen.key)
 
     async def read_log(self, stream: str) -> list[Any]:
         return await self._client.read_log(stream)
@@ -107,26 +129,27 @@ class Workload:
 
     async def _submit(self) -> None:
         number = len(self.asked)
-        episodes, code = self._chance.randint(5, 40), 3 if self._chance.random() < 0.15 else 0
-        pause = self._chance.choice((0.0, 0.002, 0.01))
+        episodes, code = self._chance.randint(5, 30), 3 if self._chance.random() < 0.15 else 0
+        pause = self._chance.choice(PAUSES)
         words = [str(self._ledger), str(episodes), str(LENGTH), str(pause), str(code)]
         spec = RunSpec(runner="script", command=["python", str(TRAINER), *words])
         request = wire.SubmitRequest(spec=spec, idempotency_key=f"mixed-{number}")
         run = (await self._client.call("Submit", request, 120)).run
         ends = frozenset({FAILED if code else COMPLETED})
         self.asked[run.id] = Asked(run.id, episodes * LENGTH, ends)
-        self._note("submitted", run.id, steps=episodes * LENGTH, code=code)
+        self.note("submitted", run_id=run.id, steps=episodes * LENGTH, code=code)
 
     async def _cancel(self, run_id: str) -> None:
         await self._client.call("Cancel", wire.CancelRequest(run_id=run_id, reason="chaos"), 120)
         # It may have ended by itself before the word came.
         known = self.asked[run_id]
         self.asked[run_id] = Asked(run_id, known.steps, known.ends | {CANCELLED})
-        self._note("cancelled", run_id)
+        self.cancelled.add(run_id)
+        self.note("cancelled", run_id=run_id)
 
     async def _steps(self, run_id: str) -> Counter[int]:
         found: Counter[int] = Counter()
-        async with grpc.aio.insecure_channel(self._stack.addresses["telemetry"]) as channel:
+        async with grpc.aio.insecure_channel(self._site.addresses["telemetry"]) as channel:
             stub: Any = TelemetryServiceStub(channel)
             try:
                 async for answer in stub.StreamSteps(
@@ -138,7 +161,7 @@ class Workload:
                 return Counter()
         return found
 
-    def _note(self, what: str, run_id: str, **more: object) -> None:
-        told = {"at": round(time.time(), 3), "what": what, "run_id": run_id, **more}
+    def note(self, what: str, **more: object) -> None:
+        told = {"at": round(time.time(), 3), "what": what, **more}
         self._history.write(json.dumps(told) + "\n")
         self._history.flush()

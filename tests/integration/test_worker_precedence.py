@@ -1,0 +1,106 @@
+"""A checkpoint never outlives or overtakes the steps that led to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runspine.wire.v1.facts_pb2 import Fact
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.telemetry_pb2 import STDOUT
+from services.worker.redact import Redactor
+from services.worker.spools import Spools
+from services.worker.telemetry import Telemetry
+from tests.fixtures.nats import NatsServer
+from tests.fixtures.s3 import S3Server
+from tests.integration.test_worker_recovery import limit_stream
+from tests.integration.test_worker_resume import Bay, open_bay
+from tests.integration.worker_rig import eventually
+
+STEP = {"type": "step", "episode_id": "e", "step": 0, "action": 1, "reward": 1.0, "terminated": False}
+# More steps than a small stream takes, then a checkpoint.
+TRAINER = """
+import json, os, random, time
+for step in range(4000):
+    print(json.dumps({"type": "step", "episode_id": "e", "step": step, "action": 1, "reward": 1.0,
+        "terminated": False, "truncated": False, "obs": [random.random() for _ in range(40)]}))
+with open("a.pt", "wb") as file:
+    file.write(os.urandom(100))
+print(json.dumps({"type": "artifact", "kind": "checkpoint", "path": "a.pt", "step": 4000}), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+async def bay(
+    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
+) -> AsyncIterator[Bay]:
+    async with open_bay(nats_server, s3_server, connect, tmp_path) as bay:
+        yield bay
+
+
+async def test_a_file_is_told_of_when_the_steps_before_it_are_on_disk(connect: Any, tmp_path: Path) -> None:
+    """Killed in between, a worker left a checkpoint without the steps of its last tenth of a second."""
+    mine = await connect("worker")
+    heard: list[tuple[dict[str, Any], int, int]] = []
+    telemetry = Telemetry("run", 1, RunSpec(), Redactor({}), mine.publisher, Spools(tmp_path, 1 << 20))
+
+    def hear(said: dict[str, Any], after: int) -> None:
+        spooled = sum(path.stat().st_size for path in (tmp_path / "spool" / "run.1").glob("*.seg"))
+        heard.append((said, after, spooled))
+
+    telemetry.on_artifact(hear)
+    await telemetry.start()
+    for said in ({**STEP, "truncated": False}, {"type": "artifact", "kind": "checkpoint", "path": "a.pt"}):
+        telemetry.take(json.dumps(said).encode(), STDOUT, 1)
+    assert not heard
+    telemetry.settle()
+    await asyncio.wait_for(telemetry.passed_on(), 20)
+    [(said, after, spooled)] = heard
+    assert said["path"] == "a.pt"
+    assert after == 1
+    assert spooled > 0
+    await telemetry.finish()
+
+
+async def stuck(bay: Bay) -> str:
+    """A run whose checkpoint is stored while its steps cannot be."""
+    await limit_stream(bay, 64 << 10)
+    bay.worker()
+    run_id = await bay.python(TRAINER)
+    uploads = bay.folder / "w1" / "uploads"
+
+    async def handed_in() -> bool:
+        return uploads.is_dir() and any(path.suffix == ".json" for path in uploads.iterdir())
+
+    await eventually(handed_in)
+    await asyncio.sleep(2)
+    assert await bay.artifacts(run_id) == []
+    return run_id
+
+
+async def test_a_checkpoint_is_told_after_the_steps_that_led_to_it(bay: Bay) -> None:
+    run_id = await stuck(bay)
+    await limit_stream(bay, 256 << 20)
+    [checkpoint] = await bay.artifacts(run_id, 1)
+    assert checkpoint.step == 4000
+    steps = [block.count for batch in await bay.batches(run_id) for block in batch.steps.blocks]
+    assert sum(steps) == 4000
+
+
+async def test_a_checkpoint_whose_steps_are_dropped_with_its_attempt_is_given_up(bay: Bay) -> None:
+    """A worker that was cut off and comes back too late: nobody may go on from where it was."""
+    run_id = await stuck(bay)
+    await bay.requeue(run_id, 2)
+
+    async def given_up() -> Fact | None:
+        return next((fact for fact in await bay.attempts(run_id) if fact.HasField("artifact_given_up")), None)
+
+    told = await eventually(given_up)
+    assert "the steps that led to it" in told.artifact_given_up.reason
+    assert await bay.artifacts(run_id) == []
