@@ -87,6 +87,11 @@ class Deployment:
         where = ["run", "--rm", "--network", name, "--entrypoint", "python", "runspine/service:dev"]
         return _reason(self.engine.docker(*where, "-c", _tried(host, port), check=False))
 
+    def addresses(self) -> dict[str, str]:
+        """For the command line, on the host."""
+        names = ("RUNSPINE_ADDRESS", "RUNSPINE_TELEMETRY_ADDRESS", "RUNSPINE_ARTIFACTS_ADDRESS")
+        return {name: f"127.0.0.1:{self.ports[port]}" for name, port in zip(names, PORTS, strict=False)}
+
     def client(self) -> Client:
         trainer, telemetry, artifacts = (f"127.0.0.1:{self.ports[name]}" for name in PORTS[:3])
         return Client(Endpoint(trainer, telemetry, artifacts, self.variables["RUNSPINE_TOKEN"], patience=120))

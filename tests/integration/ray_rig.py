@@ -40,11 +40,11 @@ class Node:
         return {pid: process for pid, process in found.items() if _status(process) != psutil.STATUS_ZOMBIE}
 
     def runs(self) -> set[str]:
-        """Those that have a worker here."""
+        """Those that have a trainer here."""
         found = set()
         for process in self.processes().values():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                found.add(process.environ().get("RUNSPINE_WORKER_ONLY_RUN", ""))
+                found.add(process.environ().get("RUNSPINE_RUN_ID", ""))
         return found - {""}
 
     def freeze(self) -> None:

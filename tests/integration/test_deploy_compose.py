@@ -191,19 +191,17 @@ def test_a_run_completes_and_a_restart_of_everything_loses_nothing(deployment: D
         assert len([r for page in client.pages(ListRequest()) for r in page.runs]) == 2
 
 
-def test_the_log_verifies(deployment: Deployment) -> None:
-    checked = subprocess.run(
-        [sys.executable, "-m", "runspine", "events", "verify"],
-        env={
-            **os.environ,
-            "RUNSPINE_ADDRESS": f"127.0.0.1:{deployment.ports['ORCHESTRATOR']}",
-            "RUNSPINE_TOKEN": deployment.variables["RUNSPINE_TOKEN"],
-        },
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+def test_the_log_verifies_and_the_doctor_is_content(deployment: Deployment) -> None:
+    variables = {**deployment.addresses(), "RUNSPINE_TOKEN": deployment.variables["RUNSPINE_TOKEN"]}
+    for command in (["events", "verify"], ["doctor", "--live"]):
+        checked = subprocess.run(
+            [sys.executable, "-m", "runspine", *command],
+            env={**os.environ, **variables},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_nobody_is_root_and_nothing_can_be_written(deployment: Deployment) -> None:

@@ -95,7 +95,7 @@ async def launching(stack: Stack, folder: Path, ray: Cluster) -> AsyncIterator[a
 
 
 class Runs:
-    """The runs of the test, and on which nodes their workers were seen."""
+    """The runs of the test, and on which nodes their trainers were seen."""
 
     def __init__(self, client: Client, ray: Cluster) -> None:
         self._client = client
@@ -137,17 +137,16 @@ class Runs:
             assert time.monotonic() < deadline, "the node never trains"
             if len(await asyncio.to_thread(node.runs)) >= CAUGHT:
                 await asyncio.to_thread(node.freeze)
-                caught = {run for run in node.runs() & self.seen.keys() if await self._trains(run)}
+                caught = {run for run in node.runs() & self.seen.keys() if await self._begun(run)}
                 if len(caught) >= CAUGHT:
                     await asyncio.to_thread(node.kill)
                     return caught
                 await asyncio.to_thread(node.thaw)
             await asyncio.sleep(0.5)
 
-    async def _trains(self, run: str) -> bool:
-        """Begun, with metrics on the log, and without a last word."""
-        last = [*(await self.get(run)).attempts][-1:]
-        return any(a.progress.counts.metrics and not a.HasField("exited") for a in last)
+    async def _begun(self, run: str) -> bool:
+        """Whether its attempt is on the log, and no last word of it."""
+        return any(not attempt.HasField("exited") for attempt in (await self.get(run)).attempts)
 
 
 async def test_runs_on_two_nodes_end_once_and_right_though_one_node_and_the_launcher_are_killed(
