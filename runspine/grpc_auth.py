@@ -15,6 +15,8 @@ import grpc
 
 SCOPES = ("read", "run", "admin")
 READS = ("Get", "List", "Watch", "Validate", "Read", "Describe", "Stream", "Query", "Recent", "Search")
+# What takes from everybody, or sets rules for everybody.
+ADMINS = ("Prune", "UndoPrune", "SetRetention", "RemoveOrphans")
 caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="")
 
 
@@ -26,7 +28,7 @@ class Token:
 
 
 class TokenAuth(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Refuses calls without a known token, and writes with a token that may only read."""
+    """Refuses calls without a known token, and those that need a larger scope than the token's."""
 
     def __init__(self, tokens: list[Token] | None) -> None:
         self._tokens = tokens
@@ -59,10 +61,12 @@ class TokenAuth(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                 grpc.StatusCode.UNAUTHENTICATED,
                 "a token is needed: set RUNSPINE_TOKEN, or run beside the stack's home",
             )
-        if token.scope == "read" and service.startswith("runspine.") and not method.startswith(READS):
+        needed = needed_scope(method) if service.startswith("runspine.") else "read"
+        if SCOPES.index(token.scope) < SCOPES.index(needed):
+            may = "only read" if token.scope == "read" else "run and read"
             return _refuse(
                 grpc.StatusCode.PERMISSION_DENIED,
-                f"token {token.name!r} may only read; {method} needs the scope 'run'",
+                f"token {token.name!r} may {may}; {method} needs the scope {needed!r}",
             )
         caller.set(token.name)
         return await continuation(handler_call_details)
@@ -75,6 +79,13 @@ class TokenAuth(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             if hmac.compare_digest(token.sha256, given):
                 found = token
         return found
+
+
+def needed_scope(method: str) -> str:
+    """The smallest scope that may call this."""
+    if method.startswith(READS):
+        return "read"
+    return "admin" if method in ADMINS else "run"
 
 
 def _refuse(code: grpc.StatusCode, message: str) -> grpc.RpcMethodHandler[Any, Any]:

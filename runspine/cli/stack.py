@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runspine.cli.edge import FAILED, OK, UNREACHABLE, json_option
+from runspine.cli.text import escaped
 
 if TYPE_CHECKING:
+    from runspine.checkup import Check
     from runspine.embedded.keeper import Event
     from runspine.embedded.plan import Wish
     from runspine.embedded.record import StackRecord
@@ -114,23 +118,41 @@ def status(home: Path, as_json: bool) -> int:
 
 @click.command()
 @home_option
+@click.option("--live", is_flag=True, help="Only the services that RUNSPINE_ADDRESS or the home names.")
 @json_option
-def doctor(home: Path, as_json: bool) -> int:
-    """Check what this machine has and lacks. Exit code 1 when something must be mended."""
+def doctor(home: Path, live: bool, as_json: bool) -> int:
+    """Check this machine, and the services where they run. Exit code 1 when something must be mended."""
     from runspine.cli.screen import say, say_json
-    from runspine.embedded.doctor import examine
-    from runspine.embedded.home import Home
 
-    checks = examine(Home.at(home))
+    checks = []
+    for check in _checks(home, live):
+        checks.append(check)
+        if not as_json:
+            say(f"{check.level:<5} {check.name:<17} {escaped(check.says)}", COLOURS[check.level])
+            if check.do:
+                say(f"{'':24}{check.do}", COLOURS[check.level])
     failed = any(check.level == "fail" for check in checks)
     if as_json:
         say_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
-    else:
-        for check in checks:
-            say(f"{check.level:<5} {check.name:<17} {check.says}", COLOURS[check.level])
-            if check.do:
-                say(f"{'':24}{check.do}", COLOURS[check.level])
     return FAILED if failed else OK
+
+
+def _checks(home: Path, live: bool) -> Iterator[Check]:
+    if not live:
+        from runspine.embedded.doctor import examine
+        from runspine.embedded.home import Home
+
+        yield from examine(Home.at(home))
+    from runspine.endpoint import find_endpoint
+
+    endpoint = find_endpoint({**os.environ, "RUNSPINE_HOME": str(home)})
+    # Patience is for what is said to run.
+    if live or endpoint.patience:
+        from runspine.checkup.deployment import examine as examine_live
+        from runspine.client import Client
+
+        with Client(endpoint) as client:
+            yield from examine_live(client)
 
 
 def _foreground(home: Path, wish: Wish, as_json: bool) -> int:

@@ -9,10 +9,9 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from runspine.checkup import Check
 from runspine.datasets.corl import readiness as corl
 from runspine.embedded.binaries import NoBinary, find_binary, version_of
 from runspine.embedded.home import Home, HomeUnusable
@@ -20,8 +19,6 @@ from runspine.embedded.nats_config import OLDEST_SERVER
 from runspine.embedded.ports import DEFAULTS, LOOPBACK, is_free
 from runspine.embedded.record import running_record
 from runspine.launcher.readiness import readiness
-
-Level = Literal["ok", "note", "warn", "fail"]
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_WEED = (4, 48)
@@ -35,16 +32,6 @@ RUNNER_PACKAGES = {
     "spade_bdi": ("spade_bdi",),
     "corl": ("torch", "gymnasium", "h5py", "minari"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line: `note` is for knowing only, `do` says what helps."""
-
-    name: str
-    level: Level
-    says: str
-    do: str = ""
 
 
 def examine(home: Home) -> list[Check]:

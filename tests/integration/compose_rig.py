@@ -78,9 +78,19 @@ class Deployment:
 
     def connect(self, service: str, host: str, port: int) -> str:
         """From inside the service's container: `connected`, or the reason why not."""
-        tried = f"import socket; socket.create_connection(({host!r}, {port}), 5); print('connected')"
-        said = self.engine.docker("exec", self.containers()[service], "python", "-c", tried, check=False)
-        return said.strip().splitlines()[-1].rpartition("] ")[2].removeprefix("TimeoutError: ")
+        identity = self.containers()[service]
+        return _reason(self.engine.docker("exec", identity, "python", "-c", _tried(host, port), check=False))
+
+    def connect_on(self, network: str, host: str, port: int) -> str:
+        """The same from a container that is on this network alone."""
+        name = f"{self.variables['COMPOSE_PROJECT_NAME']}_{network}"
+        where = ["run", "--rm", "--network", name, "--entrypoint", "python", "runspine/service:dev"]
+        return _reason(self.engine.docker(*where, "-c", _tried(host, port), check=False))
+
+    def addresses(self) -> dict[str, str]:
+        """For the command line, on the host."""
+        names = ("RUNSPINE_ADDRESS", "RUNSPINE_TELEMETRY_ADDRESS", "RUNSPINE_ARTIFACTS_ADDRESS")
+        return {name: f"127.0.0.1:{self.ports[port]}" for name, port in zip(names, PORTS, strict=False)}
 
     def client(self) -> Client:
         trainer, telemetry, artifacts = (f"127.0.0.1:{self.ports[name]}" for name in PORTS[:3])
@@ -101,6 +111,14 @@ class Deployment:
         except ValueError:
             return []
         return found
+
+
+def _tried(host: str, port: int) -> str:
+    return f"import socket; socket.create_connection(({host!r}, {port}), 5); print('connected')"
+
+
+def _reason(said: str) -> str:
+    return said.strip().splitlines()[-1].rpartition("] ")[2].removeprefix("TimeoutError: ")
 
 
 def eventually(

@@ -227,23 +227,38 @@ async def test_two_services_and_kills_index_everything_exactly_once(rig: Rig) ->
     assert len(everything(second.stub())) == 60
 
 
-async def test_a_token_that_may_only_read_cannot_prune(rig: Rig) -> None:
+async def test_a_token_does_what_its_scope_says_and_no_more(rig: Rig) -> None:
     tokens = rig.folder / "tokens.json"
-    entry = {"name": "eye", "sha256": hashlib.sha256(b"secret").hexdigest(), "scope": "read"}
-    tokens.write_text(json.dumps([entry]))
+    entries = [
+        {"name": scope, "sha256": hashlib.sha256(f"my-{scope}".encode()).hexdigest(), "scope": scope}
+        for scope in ("read", "run", "admin")
+    ]
+    tokens.write_text(json.dumps(entries))
     stub = rig.service(tokens_file=str(tokens)).stub()
-    reader = [("authorization", "Bearer secret")]
-    assert stub.GetPrunePlan(wire.GetPrunePlanRequest(), metadata=reader).items == []
-    stub.ListCheckpoints(wire.ListCheckpointsRequest(), metadata=reader)
-    for call, request in (
+
+    def refusal(call: Any, request: Any, scope: str) -> str:
+        try:
+            call(request, metadata=[("authorization", f"Bearer my-{scope}")])
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.PERMISSION_DENIED:
+                return str(error.details())
+        return ""
+
+    for_admins = (
         (stub.Prune, wire.PruneRequest()),
+        (stub.UndoPrune, wire.UndoPruneRequest(batch="x")),
         (stub.SetRetention, wire.SetRetentionRequest(scope="default")),
-        (stub.Pin, wire.PinRequest(reference="x")),
         (stub.RemoveOrphans, wire.RemoveOrphansRequest()),
-    ):
-        with pytest.raises(grpc.RpcError) as refused:
-            call(request, metadata=reader)
-        assert refused.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    )
+    for call, request in for_admins:
+        assert "'read' may only read; " in refusal(call, request, "read")
+        assert "'run' may run and read; " in refusal(call, request, "run")
+        assert refusal(call, request, "run").endswith("needs the scope 'admin'")
+        assert not refusal(call, request, "admin")
+    assert refusal(stub.Pin, wire.PinRequest(reference="x"), "read").endswith("Pin needs the scope 'run'")
+    assert not refusal(stub.Pin, wire.PinRequest(reference="x"), "run")
+    assert not refusal(stub.GetPrunePlan, wire.GetPrunePlanRequest(), "read")
+    assert not refusal(stub.ListCheckpoints, wire.ListCheckpointsRequest(), "read")
     with pytest.raises(grpc.RpcError) as unknown:
         stub.GetUrl(wire.GetUrlRequest(reference="x"))
     assert unknown.value.code() == grpc.StatusCode.UNAUTHENTICATED

@@ -191,19 +191,17 @@ def test_a_run_completes_and_a_restart_of_everything_loses_nothing(deployment: D
         assert len([r for page in client.pages(ListRequest()) for r in page.runs]) == 2
 
 
-def test_the_log_verifies(deployment: Deployment) -> None:
-    checked = subprocess.run(
-        [sys.executable, "-m", "runspine", "events", "verify"],
-        env={
-            **os.environ,
-            "RUNSPINE_ADDRESS": f"127.0.0.1:{deployment.ports['ORCHESTRATOR']}",
-            "RUNSPINE_TOKEN": deployment.variables["RUNSPINE_TOKEN"],
-        },
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+def test_the_log_verifies_and_the_doctor_is_content(deployment: Deployment) -> None:
+    variables = {**deployment.addresses(), "RUNSPINE_TOKEN": deployment.variables["RUNSPINE_TOKEN"]}
+    for command in (["events", "verify"], ["doctor", "--live"]):
+        checked = subprocess.run(
+            [sys.executable, "-m", "runspine", *command],
+            env={**os.environ, **variables},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_nobody_is_root_and_nothing_can_be_written(deployment: Deployment) -> None:
@@ -214,11 +212,15 @@ def test_nobody_is_root_and_nothing_can_be_written(deployment: Deployment) -> No
         assert "Read-only file system" in said
 
 
-def test_there_is_no_way_from_the_page_to_the_log(deployment: Deployment) -> None:
+def test_there_is_no_way_to_the_log_and_the_objects_from_where_others_are(deployment: Deployment) -> None:
     """By address: that the name means nothing there would not keep anybody out."""
-    address = deployment.networks("nats")["log"]
-    assert deployment.connect("orchestrator", address, 4222) == "connected"
-    assert deployment.connect("dashboard", address, 4222) in NO_WAY
+    log, objects = deployment.networks("nats")["log"], deployment.networks("s3")["objects"]
+    assert deployment.connect("orchestrator", log, 4222) == "connected"
+    assert deployment.connect("orchestrator", objects, 9000) == "connected"
+    # Prometheus and Grafana are on these, and what reaches a published port.
+    for network in ("services", "edge"):
+        assert deployment.connect_on(network, log, 4222) in NO_WAY
+        assert deployment.connect_on(network, objects, 9000) in NO_WAY
 
 
 def test_there_is_no_way_from_a_worker_to_the_world(deployment: Deployment) -> None:

@@ -10,15 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 
@@ -28,7 +24,8 @@ from runspine.endpoint import find_endpoint
 from runspine.wire.v1.facts_pb2 import EXITED
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import Limits, RunSpec
-from tests.fixtures.nats import free_port
+from runspine.wire.v1.trainer_pb2 import GetResponse
+from tests.integration.ray_rig import Cluster, Node, running_cluster
 from tests.integration.test_launcher import worker_variables
 
 PYTHON = os.environ.get("RUNSPINE_TEST_RAY_PYTHON", "")
@@ -45,100 +42,30 @@ for step in range(int(sys.argv[1])):
     print(json.dumps({"type": "metric", "name": "loss", "value": step, "step": step}), flush=True)
     time.sleep(0.1)
 """
-
-
-# Away from the ports that tests and stacks choose theirs from.
-WORKER_PORTS = ("--min-worker-port=23000", "--max-worker-port=25999")
-
-
-class Cluster:
-    """Two nodes of this machine, each with its own raylet."""
-
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        self.address = f"127.0.0.1:{self.port}"
-        self.folder = folder
-        self._ray = str(Path(PYTHON).with_name("ray"))
-
-    def start(self, *arguments: str) -> set[int]:
-        before = {process.pid for process in psutil.process_iter()}
-        environment = {**os.environ, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-        done = subprocess.run(
-            [self._ray, "start", *arguments, *WORKER_PORTS, "--disable-usage-stats"]
-            + ([f"--temp-dir={self.folder}"] if "--head" in arguments else []),
-            env=environment, capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return self._begun_since(before)
-
-    def head(self, cpus: int) -> set[int]:
-        return self.start(
-            "--head", f"--port={self.port}", "--node-ip-address=127.0.0.1", f"--num-cpus={cpus}",
-            "--include-dashboard=false", f"--memory={8 << 30}", "--resources", '{"left": 8}',
-        )  # fmt: skip
-
-    def node(self, cpus: int) -> set[int]:
-        return self.start(
-            f"--address={self.address}",
-            f"--num-cpus={cpus}",
-            f"--memory={8 << 30}",
-            "--resources",
-            '{"right": 8}',
-        )
-
-    def _begun_since(self, before: set[int]) -> set[int]:
-        """This cluster's new processes: each names the cluster's port or its folder."""
-        found = set()
-        for process in psutil.process_iter():
-            if process.pid in before:
-                continue
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                line = " ".join(process.cmdline())
-                if (
-                    self.address in line
-                    or f"{self.folder}/" in line
-                    or f"--gcs_server_port={self.port}" in line
-                ):
-                    found.add(process.pid)
-        return found
-
-
-def kill_tree(pids: set[int]) -> None:
-    """A machine that is gone: every process of the node, with all that they had started, at once."""
-    whole: set[int] = set(pids)
-    for pid in pids:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            whole |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
-    for pid in whole:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+# Runs of the first wave, which outlives the launcher; the second node dies in the next.
+EARLY = 8
+# Metrics of the shortest run, ten a second.
+SHORT = 50
+# So many runs are in the middle of their training on the second node when it dies.
+CAUGHT = 2
 
 
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, set[int], set[int]]]:
-    # Ray's sockets lie below it, and their paths may not be long.
-    folder = Path(f"/tmp/ray-{os.getpid()}")
-    ray = Cluster(folder)
-    nodes: list[set[int]] = []
-    try:
-        nodes.append(ray.head(4))
-        nodes.append(ray.node(4))
-        yield ray, nodes[0], nodes[1]
-    finally:
-        for pids in nodes:
-            kill_tree(pids)
-        shutil.rmtree(folder, ignore_errors=True)
+def cluster() -> Iterator[Cluster]:
+    with running_cluster(PYTHON) as cluster:
+        yield cluster
 
 
 @contextlib.asynccontextmanager
-async def launching(stack: Stack, folder: Path, address: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def launching(stack: Stack, folder: Path, ray: Cluster) -> AsyncIterator[asyncio.subprocess.Process]:
     env_file = folder / "worker.env"
-    told = {**worker_variables(stack), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    told = {**worker_variables(stack), "PATH": os.environ["PATH"]}
     env_file.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
     env_file.chmod(0o600)
     base = {
-        "launcher": "ray", "address": address, "python": sys.executable, "env_file": str(env_file),
+        "launcher": "ray", "address": ray.address, "python": sys.executable, "env_file": str(env_file),
         "directory": str(folder / "seats"), "memory_mib": 256, "overhead_mib": 64, "cpus": 1,
+        "variables": {"PYTHONPATH": str(ROOT)},
     }  # fmt: skip
     pools = {
         "left": {**base, "resources": {"left": 1}},
@@ -149,6 +76,7 @@ async def launching(stack: Stack, folder: Path, address: str) -> AsyncIterator[a
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")},
         **worker_variables(stack),
+        **ray.variables,
         "RUNSPINE_NATS_USER": "launcher",
         "RUNSPINE_NATS_PASSWORD": stack.credentials.nats["launcher"],
         "RUNSPINE_LAUNCHER_POOLS": str(folder / "pools.yaml"),
@@ -166,44 +94,91 @@ async def launching(stack: Stack, folder: Path, address: str) -> AsyncIterator[a
         await process.wait()
 
 
+class Runs:
+    """The runs of the test, and on which nodes their trainers were seen."""
+
+    def __init__(self, client: Client, ray: Cluster) -> None:
+        self._client = client
+        self._nodes = {"left": ray.head, "right": ray.second}
+        self.pools: dict[str, str] = {}
+        self.seen: dict[str, set[str]] = {}
+
+    async def submit(self, pool: str, metrics: int) -> None:
+        spec = RunSpec(
+            runner="script", command=["python", "-c", TRAINER, str(metrics)], env="Toy-v0", algo="none",
+            pool=pool, limits=Limits(cpus=1), seed=metrics,
+        )  # fmt: skip
+        run = (await asyncio.to_thread(self._client.submit, spec)).run.id
+        self.pools[run], self.seen[run] = pool, set()
+
+    async def get(self, run: str) -> GetResponse:
+        return await asyncio.to_thread(self._client.get, run)
+
+    def look(self) -> None:
+        for side, node in self._nodes.items():
+            for run in node.runs() & self.seen.keys():
+                self.seen[run].add(side)
+
+    async def until(self, pools: set[str], count: int, seconds: float = 900) -> None:
+        """So many runs of these pools are complete."""
+        deadline = time.monotonic() + seconds
+        wanted = [run for run, pool in self.pools.items() if pool in pools]
+        done: list[str] = []
+        while len(done) < min(count, len(wanted)):
+            assert time.monotonic() < deadline, f"{len(done)} of {count}"
+            await asyncio.to_thread(self.look)
+            await asyncio.sleep(0.5)
+            done = [run for run in wanted if (await self.get(run)).run.phase == COMPLETED]
+
+    async def lose(self, node: Node, seconds: float = 300) -> set[str]:
+        """Freeze the node at a moment when it trains, look what it trains, and kill it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            assert time.monotonic() < deadline, "the node never trains"
+            if len(await asyncio.to_thread(node.runs)) >= CAUGHT:
+                await asyncio.to_thread(node.freeze)
+                caught = {run for run in node.runs() & self.seen.keys() if await self._begun(run)}
+                if len(caught) >= CAUGHT:
+                    await asyncio.to_thread(node.kill)
+                    return caught
+                await asyncio.to_thread(node.thaw)
+            await asyncio.sleep(0.5)
+
+    async def _begun(self, run: str) -> bool:
+        """Whether its attempt is on the log, and no last word of it."""
+        return any(not attempt.HasField("exited") for attempt in (await self.get(run)).attempts)
+
+
 async def test_runs_on_two_nodes_end_once_and_right_though_one_node_and_the_launcher_are_killed(
-    tmp_path: Path, cluster: tuple[Cluster, set[int], set[int]]
+    tmp_path: Path, cluster: Cluster
 ) -> None:
-    ray, _, second = cluster
     settings = {"RUNSPINE_STALE_AFTER": "5", "RUNSPINE_LOST_AFTER": "12"}
     parts = {"nats", "s3", "orchestrator"}
     async with running_stack(tmp_path / "home", only=parts, settings=settings) as stack:
         with Client(find_endpoint({"RUNSPINE_HOME": str(tmp_path / "home")})) as client:
-            runs = []
-            for number in range(RUNS):
-                spec = RunSpec(
-                    runner="script", command=["python", "-c", TRAINER, str(20 + number)],
-                    env="Toy-v0", algo="none", pool="left" if number % 4 == 0 else "any",
-                    limits=Limits(cpus=1), seed=number,
-                )  # fmt: skip
-                runs.append((await asyncio.to_thread(client.submit, spec)).run.id)
-            async with launching(stack, tmp_path, ray.address) as launcher:
-                await _until(client, runs, 2)
+            runs = Runs(client, cluster)
+            # Those that only the second node can take come first: later there is none.
+            for number in range(EARLY):
+                await runs.submit(("right", "left", "any", "any")[number % 4], SHORT + number)
+            async with launching(stack, tmp_path, cluster) as launcher:
+                await runs.until({"left", "right", "any"}, 1)
                 launcher.kill()
-            async with launching(stack, tmp_path, ray.address):
-                await _until(client, runs, RUNS // 4)
-                kill_tree(second)
-                await _until(client, runs, RUNS)
-            found = [await asyncio.to_thread(client.get, run) for run in runs]
-    for number, got in enumerate(found):
-        print(got.run.id, got.run.spec.pool, len(got.attempts), got.progress.counts.metrics)
+            async with launching(stack, tmp_path, cluster):
+                await runs.until({"right"}, EARLY)
+                for number in range(EARLY, RUNS):
+                    await runs.submit("left" if number % 4 == 0 else "any", SHORT + number)
+                caught = await runs.lose(cluster.second)
+                assert not cluster.second.processes()
+                await runs.until({"left", "right", "any"}, RUNS)
+            found = {run: await runs.get(run) for run in runs.pools}
+    for number, (run, got) in enumerate(found.items()):
+        counted = got.progress.counts.metrics
+        print(run, runs.pools[run], sorted(runs.seen[run]), len(got.attempts), counted, run in caught)
         assert [a.number for a in got.attempts if a.exited.outcome == EXITED] == [got.run.attempt], got
-        assert got.progress.counts.metrics == 20 + number
-    # What was bound to the first node did not notice; something was running on the second.
-    assert {len(got.attempts) for got in found if got.run.spec.pool == "left"} == {1}
-    assert any(len(got.attempts) > 1 for got in found)
-
-
-async def _until(client: Client, runs: list[str], count: int, seconds: float = 900) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        done = [run for run in runs if (await asyncio.to_thread(client.get, run)).run.phase == COMPLETED]
-        if len(done) >= count:
-            return
-        assert time.monotonic() < deadline, f"{len(done)} of {count}"
-        await asyncio.sleep(1)
+        assert counted == SHORT + number
+    # Placed by resources; what was bound to the first node did not notice.
+    for side in ("left", "right"):
+        assert {tuple(runs.seen[run]) for run, pool in runs.pools.items() if pool == side} == {(side,)}
+    assert {len(found[run].attempts) for run, pool in runs.pools.items() if pool == "left"} == {1}
+    # What the second node was training was trained again, on the first.
+    assert all(len(found[run].attempts) > 1 and runs.seen[run] == {"left", "right"} for run in caught)

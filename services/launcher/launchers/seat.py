@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 
 PARENT_DEATH = 1
+# The key to the cluster, which a run could name as a secret; and Ray's path to its own packages.
+NOT_THE_WORKERS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "PYTHONPATH")
 
 
 def read_env_file(path: str) -> dict[str, str]:
@@ -33,11 +35,9 @@ class Seat:
     ) -> None:
         directory = Path(folder)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Ray's own variables stay: they say which GPUs are ours.
-        environment = {**os.environ, **(read_env_file(env_file) if env_file else {}), **variables}
-        if "PYTHONPATH" not in variables:
-            # Ray's own path to its packages is not the worker's.
-            environment.pop("PYTHONPATH", None)
+        # Ray's other variables stay: they say which GPUs are ours.
+        rays = {name: value for name, value in os.environ.items() if name not in NOT_THE_WORKERS}
+        environment = {**rays, **(read_env_file(env_file) if env_file else {}), **variables}
         with (directory / "worker.log").open("ab") as output:
             self._child = subprocess.Popen(
                 command,
