@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from itertools import zip_longest
+from typing import Annotated
 
+import orjson
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
 from runspine.errors import Invalid
-from runspine.wire.v1.telemetry_pb2 import ListSeriesRequest, QueryMetricsRequest, Series
+from runspine.wire.v1.telemetry_pb2 import ListSeriesRequest
 from services.dashboard.core.comparing import as_curves
-from services.dashboard.edges.answers import as_json
+from services.dashboard.edges.answers import as_json, json_response
 from services.dashboard.edges.backend import Access, Backend
-from services.dashboard.edges.figures import axis_of, comparison, spark
+from services.dashboard.edges.curve_shelf import CurveShelf, Question
+from services.dashboard.edges.figures import comparison, spark
 from services.dashboard.edges.login import COOKIE
+from services.dashboard.edges.shared import Shared
 
 MOST_POINTS = 4000
 MOST_SPARKS = 40
 
 
-def add_api(app: FastAPI, backend: Backend) -> None:
+def add_api(app: FastAPI, backend: Backend, shelf: CurveShelf, shared: Shared) -> None:
     def access(request: Request) -> Access:
         return backend.seen_by(request.cookies.get(COOKIE, ""))
 
@@ -33,21 +37,16 @@ def add_api(app: FastAPI, backend: Backend) -> None:
         request: Request,
         run_id: str,
         name: Annotated[list[str], Query()],
+        have: Annotated[list[int], Query()] = [],  # noqa: B006 - FastAPI copies it
         axis: str = "step",
         first: float | None = None,
         last: float | None = None,
         points: int = 1000,
     ) -> Response:
-        message = QueryMetricsRequest(
-            run_id=run_id, names=name, max_points=max(2, min(points, MOST_POINTS)),
-            axis=axis_of(axis),
-        )  # fmt: skip
-        if first is not None:
-            setattr(message, "from", first)
-        if last is not None:
-            message.to = last
-        answer = await access(request).ask("telemetry", "QueryMetrics", message)
-        return as_json([_curve(one) for one in answer.series])
+        """Curves by name; those of which the browser has the newest state, by number, are left out."""
+        question = Question(run_id, axis, max(2, min(points, MOST_POINTS)), first, last)
+        wanted = dict(zip_longest(name, have[: len(name)], fillvalue=0))
+        return json_response(await shelf.curves(access(request), question, wanted))
 
     @app.get("/api/sparks")
     async def sparks(request: Request, run: Annotated[list[str], Query()]) -> Response:
@@ -65,17 +64,12 @@ def add_api(app: FastAPI, backend: Backend) -> None:
         stat: str = "iqm",
         each: bool = False,
     ) -> Response:
-        found = await comparison(access(request), run, metric, axis, stat, by, each)
-        return as_json(as_curves(found))
+        seen, book = access(request), shelf.book
+        version = max((entry.version for known in run if (entry := book.get(known))), default=0)
+        key = (seen.audience, "compare", str(request.query_params))
 
+        async def make() -> bytes:
+            found = await comparison(seen, run, metric, axis, stat, by, each)
+            return orjson.dumps(as_curves(found))
 
-def _curve(series: Series) -> dict[str, Any]:
-    return {
-        "name": series.name,
-        "exact": series.exact,
-        "points": series.points,
-        "x": list(series.x),
-        "y": list(series.y),
-        "low": list(series.low),
-        "high": list(series.high),
-    }
+        return json_response(await shared.get(key, version, make))

@@ -123,7 +123,7 @@ class ComparePage:
             self._parameters(runs)
             self._replays(runs)
         if any(run.phase not in ENDED for run in runs):
-            ui.timer(GROW_SECONDS, self._grow)
+            self._desk.heart.every(GROW_SECONDS, self._grow)
 
     def _controls(self, names: list[str]) -> None:
         choice = self._choice

@@ -52,8 +52,8 @@ class FleetPage:
         storage = ui.column().classes("w-full")
         await self._look()
         await draw_storage(self._visitor, storage)
-        ui.timer(LOOK_SECONDS, self._look)
-        ui.timer(STORAGE_SECONDS, lambda: draw_storage(self._visitor, storage), immediate=False)
+        self._desk.heart.every(LOOK_SECONDS, self._look, at_once=False)
+        self._desk.heart.every(STORAGE_SECONDS, lambda: draw_storage(self._visitor, storage), at_once=False)
 
     async def _look(self) -> None:
         try:

@@ -64,7 +64,6 @@ class RunsTable:
         self._visitor = visitor
         self._view = view
         self._version = 0
-        self._known: set[str] = set()
         self._drawn: list[Pile] = []
 
     def draw(self) -> None:
@@ -94,8 +93,8 @@ class RunsTable:
         for control in (search, state, by):
             control.on_value_change(change)
         self._show()
-        ui.timer(PUSH_SECONDS, self._push)
-        ui.timer(GROUP_SECONDS, self._draw_piles)
+        self._desk.heart.every(PUSH_SECONDS, self._push)
+        self._desk.heart.every(GROUP_SECONDS, self._draw_piles)
 
     def _show(self) -> None:
         """Filter in the browser, and say so in the address."""
@@ -145,10 +144,7 @@ class RunsTable:
         if not changed:
             return
         self._version = book.version
-        rows = [entry.row() for entry in changed]
-        for start in range(0, len(rows), PIECE):
-            piece = rows[start : start + PIECE]
-            new = [row for row in piece if row["id"] not in self._known]
-            old = [row for row in piece if row["id"] in self._known]
-            self._known.update(row["id"] for row in new)
-            self._grid.run_grid_method("applyTransactionAsync", {"add": new, "update": old})
+        for start in range(0, len(changed), PIECE):
+            # Each row is made into text once, however many pages it goes to.
+            rows = ",".join(entry.as_json() for entry in changed[start : start + PIECE])
+            ui.run_javascript(f"rs.rows([{rows}])")
