@@ -18,6 +18,7 @@ from services.dashboard.edges.api_episodes import add_episode_api
 from services.dashboard.edges.api_files import add_file_api
 from services.dashboard.edges.api_live import add_live_api
 from services.dashboard.edges.backend import Backend
+from services.dashboard.edges.comparisons import Comparisons
 from services.dashboard.edges.curve_shelf import CurveShelf
 from services.dashboard.edges.following import Following
 from services.dashboard.edges.live import Hub
@@ -43,12 +44,25 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         hub = Hub(settings)
         theatre = Theatre(backend, frames)
         shelf, shared, heart = CurveShelf(following.book), Shared(), Heart()
+        comparisons = Comparisons(following.book, shared)
         explain_errors(site.app)
-        add_api(site.app, backend, shelf, shared)
+        add_api(site.app, backend, shelf, comparisons)
         add_episode_api(site.app, theatre)
         add_file_api(site.app, backend)
         add_live_api(site.app, backend, site.doors, hub, Clips(clips))
-        add_pages(Desk(backend, following, site.doors, hub, shelf, shared, heart, settings.telemetry_metrics))
+        add_pages(
+            Desk(
+                backend,
+                following,
+                site.doors,
+                hub,
+                shelf,
+                shared,
+                comparisons,
+                heart,
+                settings.telemetry_metrics,
+            )
+        )
         ui.run_with(
             site.app,
             title="Runspine",

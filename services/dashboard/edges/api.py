@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import Annotated
 
-import orjson
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
@@ -14,16 +12,16 @@ from runspine.wire.v1.telemetry_pb2 import ListSeriesRequest
 from services.dashboard.core.comparing import as_curves
 from services.dashboard.edges.answers import as_json, json_response
 from services.dashboard.edges.backend import Access, Backend
+from services.dashboard.edges.comparisons import Comparisons
 from services.dashboard.edges.curve_shelf import CurveShelf, Question
-from services.dashboard.edges.figures import comparison, spark
+from services.dashboard.edges.figures import spark
 from services.dashboard.edges.login import COOKIE
-from services.dashboard.edges.shared import Shared
 
 MOST_POINTS = 4000
 MOST_SPARKS = 40
 
 
-def add_api(app: FastAPI, backend: Backend, shelf: CurveShelf, shared: Shared) -> None:
+def add_api(app: FastAPI, backend: Backend, shelf: CurveShelf, comparisons: Comparisons) -> None:
     def access(request: Request) -> Access:
         return backend.seen_by(request.cookies.get(COOKIE, ""))
 
@@ -45,7 +43,7 @@ def add_api(app: FastAPI, backend: Backend, shelf: CurveShelf, shared: Shared) -
     ) -> Response:
         """Curves by name; those of which the browser has the newest state, by number, are left out."""
         question = Question(run_id, axis, max(2, min(points, MOST_POINTS)), first, last)
-        wanted = dict(zip_longest(name, have[: len(name)], fillvalue=0))
+        wanted = dict(zip(name, [*have, *[0] * len(name)], strict=False))
         return json_response(await shelf.curves(access(request), question, wanted))
 
     @app.get("/api/sparks")
@@ -64,12 +62,5 @@ def add_api(app: FastAPI, backend: Backend, shelf: CurveShelf, shared: Shared) -
         stat: str = "iqm",
         each: bool = False,
     ) -> Response:
-        seen, book = access(request), shelf.book
-        version = max((entry.version for known in run if (entry := book.get(known))), default=0)
-        key = (seen.audience, "compare", str(request.query_params))
-
-        async def make() -> bytes:
-            found = await comparison(seen, run, metric, axis, stat, by, each)
-            return orjson.dumps(as_curves(found))
-
-        return json_response(await shared.get(key, version, make))
+        found = await comparisons.get(access(request), run, metric, axis, stat, tuple(by), each)
+        return as_json(as_curves(found))

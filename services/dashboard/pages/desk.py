@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from services.dashboard.edges.backend import Access, Backend
+from services.dashboard.edges.comparisons import Comparisons
 from services.dashboard.edges.curve_shelf import CurveShelf
 from services.dashboard.edges.following import Following
 from services.dashboard.edges.live import Hub
@@ -23,6 +24,7 @@ class Desk:
     live: Hub
     shelf: CurveShelf
     shared: Shared
+    comparisons: Comparisons
     heart: Heart
     # Where telemetry tells its figures, if anywhere.
     telemetry_metrics: str | None = None
