@@ -105,7 +105,7 @@ class Keeper:
         log = open_log(self._log)
         try:
             return await asyncio.create_subprocess_exec(
-                *tethered(self.part.command, self.part.death_signal),
+                *tethered(self.part.command, self.part.death_signal, self.part.niceness),
                 env=self.part.variables,
                 cwd=self.part.directory,
                 stdin=DEVNULL,

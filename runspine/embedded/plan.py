@@ -35,6 +35,7 @@ FOR_CLIENTS = (
 )
 FOR_TRAINERS = ("WANDB_", "CUDA_")
 GRPC_SERVICES = ("orchestrator", "telemetry", "artifacts")
+NICENESS = 5
 PARTS = ("nats", "s3", *GRPC_SERVICES, "worker", "dashboard")
 
 
@@ -116,6 +117,8 @@ def _dashboard(home: Home, credentials: Credentials, ports: PortBook, base: dict
         ports=("dashboard", "dashboard-metrics"),
         # Nobody waits for a page: runs can be submitted without it.
         awaited=False,
+        # Whoever trains comes first: pages get slower before trainers do.
+        niceness=NICENESS,
     )
 
 

@@ -13,9 +13,10 @@ import psutil
 TETHER = Path(__file__).with_name("tether.py")
 
 
-def tethered(command: list[str], death_signal: signal.Signals) -> list[str]:
+def tethered(command: list[str], death_signal: signal.Signals, niceness: int = 0) -> list[str]:
     """The command, made to get this signal when the calling process dies."""
-    return [sys.executable, "-I", "-S", str(TETHER), str(int(death_signal)), str(os.getpid()), *command]
+    said = [str(int(death_signal)), str(os.getpid()), str(niceness)]
+    return [sys.executable, "-I", "-S", str(TETHER), *said, *command]
 
 
 def identity_of(pid: int) -> str:

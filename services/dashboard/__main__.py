@@ -18,13 +18,17 @@ from services.dashboard.edges.api_episodes import add_episode_api
 from services.dashboard.edges.api_files import add_file_api
 from services.dashboard.edges.api_live import add_live_api
 from services.dashboard.edges.backend import Backend
+from services.dashboard.edges.comparisons import Comparisons
+from services.dashboard.edges.curve_shelf import CurveShelf
 from services.dashboard.edges.following import Following
 from services.dashboard.edges.live import Hub
 from services.dashboard.edges.recording import Clips
+from services.dashboard.edges.shared import Shared
 from services.dashboard.edges.site import build_site, refuse_open_site, serve_site, storage_secret
 from services.dashboard.edges.theatre import Theatre
 from services.dashboard.pages import add_pages
 from services.dashboard.pages.desk import Desk
+from services.dashboard.pages.heart import Heart
 from services.dashboard.settings import DashboardSettings
 
 
@@ -39,12 +43,26 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         hub = Hub(settings)
         theatre = Theatre(backend, frames)
+        shelf, shared, heart = CurveShelf(following.book), Shared(), Heart()
+        comparisons = Comparisons(following.book, shared)
         explain_errors(site.app)
-        add_api(site.app, backend)
+        add_api(site.app, backend, shelf, comparisons)
         add_episode_api(site.app, theatre)
         add_file_api(site.app, backend)
         add_live_api(site.app, backend, site.doors, hub, Clips(clips))
-        add_pages(Desk(backend, following, site.doors, hub, settings.telemetry_metrics))
+        add_pages(
+            Desk(
+                backend,
+                following,
+                site.doors,
+                hub,
+                shelf,
+                shared,
+                comparisons,
+                heart,
+                settings.telemetry_metrics,
+            )
+        )
         ui.run_with(
             site.app,
             title="Runspine",
@@ -54,7 +72,7 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
             show_welcome_message=False,
         )
         try:
-            await run_together(following.run(), serve_site(site), hub.run())
+            await run_together(following.run(), serve_site(site), hub.run(), heart.run())
         finally:
             await theatre.close()
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from runspine.wire.v1.facts_pb2 import Progress
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.trainer_pb2 import RunSummary, WatchResponse
@@ -22,9 +24,17 @@ class Entry:
     progress: Progress = field(default_factory=Progress)
     returns: deque[float] = field(default_factory=lambda: deque(maxlen=SPARK))
     version: int = 0
+    # The row as JSON, of which version.
+    _row: tuple[int, str] = (-1, "")
 
     def row(self) -> dict[str, Any]:
         return run_row(self.run, self.progress, self.returns)
+
+    def as_json(self) -> str:
+        """The row as every page gets it; made once for each change."""
+        if self._row[0] != self.version:
+            self._row = (self.version, orjson.dumps(self.row()).decode())
+        return self._row[1]
 
 
 class RunBook:

@@ -15,7 +15,11 @@ STATUS = {NotFound: 404, Invalid: 400, Denied: 403, Refused: 409}
 
 def as_json(value: Any, status: int = 200) -> Response:
     # What is not a number becomes null.
-    return Response(orjson.dumps(value), status, media_type="application/json")
+    return json_response(orjson.dumps(value), status)
+
+
+def json_response(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, media_type="application/json")
 
 
 def explain_errors(app: FastAPI) -> None:

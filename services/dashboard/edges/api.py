@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
 from runspine.errors import Invalid
-from runspine.wire.v1.telemetry_pb2 import ListSeriesRequest, QueryMetricsRequest, Series
+from runspine.wire.v1.telemetry_pb2 import ListSeriesRequest
 from services.dashboard.core.comparing import as_curves
-from services.dashboard.edges.answers import as_json
+from services.dashboard.edges.answers import as_json, json_response
 from services.dashboard.edges.backend import Access, Backend
-from services.dashboard.edges.figures import axis_of, comparison, spark
+from services.dashboard.edges.comparisons import Comparisons
+from services.dashboard.edges.curve_shelf import CurveShelf, Question
+from services.dashboard.edges.figures import spark
 from services.dashboard.edges.login import COOKIE
 
 MOST_POINTS = 4000
 MOST_SPARKS = 40
 
 
-def add_api(app: FastAPI, backend: Backend) -> None:
+def add_api(app: FastAPI, backend: Backend, shelf: CurveShelf, comparisons: Comparisons) -> None:
     def access(request: Request) -> Access:
         return backend.seen_by(request.cookies.get(COOKIE, ""))
 
@@ -33,21 +35,16 @@ def add_api(app: FastAPI, backend: Backend) -> None:
         request: Request,
         run_id: str,
         name: Annotated[list[str], Query()],
+        have: Annotated[list[int], Query()] = [],  # noqa: B006 - FastAPI copies it
         axis: str = "step",
         first: float | None = None,
         last: float | None = None,
         points: int = 1000,
     ) -> Response:
-        message = QueryMetricsRequest(
-            run_id=run_id, names=name, max_points=max(2, min(points, MOST_POINTS)),
-            axis=axis_of(axis),
-        )  # fmt: skip
-        if first is not None:
-            setattr(message, "from", first)
-        if last is not None:
-            message.to = last
-        answer = await access(request).ask("telemetry", "QueryMetrics", message)
-        return as_json([_curve(one) for one in answer.series])
+        """Curves by name; those of which the browser has the newest state, by number, are left out."""
+        question = Question(run_id, axis, max(2, min(points, MOST_POINTS)), first, last)
+        wanted = dict(zip(name, [*have, *[0] * len(name)], strict=False))
+        return json_response(await shelf.curves(access(request), question, wanted))
 
     @app.get("/api/sparks")
     async def sparks(request: Request, run: Annotated[list[str], Query()]) -> Response:
@@ -65,17 +62,5 @@ def add_api(app: FastAPI, backend: Backend) -> None:
         stat: str = "iqm",
         each: bool = False,
     ) -> Response:
-        found = await comparison(access(request), run, metric, axis, stat, by, each)
+        found = await comparisons.get(access(request), run, metric, axis, stat, tuple(by), each)
         return as_json(as_curves(found))
-
-
-def _curve(series: Series) -> dict[str, Any]:
-    return {
-        "name": series.name,
-        "exact": series.exact,
-        "points": series.points,
-        "x": list(series.x),
-        "y": list(series.y),
-        "low": list(series.low),
-        "high": list(series.high),
-    }

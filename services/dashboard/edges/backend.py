@@ -27,6 +27,8 @@ class Backend:
             "telemetry": settings.telemetry_address,
             "artifacts": settings.artifacts_address,
         }
+        # Whether this page itself knows whom it lets in.
+        self.has_list = settings.tokens_file is not None
         tls = Tls.from_environment()
         self._channels = {
             name: open_channel(address, tls, options=OPTIONS, aio=True)
@@ -58,6 +60,9 @@ class Access:
         self._backend = backend
         self._token = token
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        # Who may see an answer that was given to this person: everybody whom the page has let in, for all of
+        # them may read; where it lets everybody in, the services alone know, and then nobody else.
+        self.audience = "" if backend.has_list else token
 
     async def ask(self, service: str, method: str, request: Any, timeout: float = DEADLINE) -> Any:
         """One answer. No retry: a page that could not be drawn says so and tries again."""

@@ -13,7 +13,7 @@ from runspine.run import ENDED
 from runspine.wire.v1.run_pb2 import Run
 from services.dashboard.core.comparing import STATISTICS, as_rows
 from services.dashboard.core.hyperparameters import side_by_side
-from services.dashboard.edges.figures import AXES, RETURNS, comparison, runs_of, series_names
+from services.dashboard.edges.figures import AXES, RETURNS, runs_of, series_names
 from services.dashboard.pages.curves import Curves, Source
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.frame import frame
@@ -118,12 +118,17 @@ class ComparePage:
         with self._body:
             self._controls(in_order(names))
             self._chart = ui.column().classes("w-full")
-            self._table = ui.column().classes("w-full")
+            columns = [
+                {"name": name, "label": label, "field": name, "align": "left"}
+                for name, label in HEADINGS.items()
+            ]
+            self._table = ui.table(columns=columns, rows=[], row_key="group")
+            self._table.props("dense flat wrap-cells").classes("rs-card w-full")
             await self._draw_figures()
             self._parameters(runs)
             self._replays(runs)
         if any(run.phase not in ENDED for run in runs):
-            ui.timer(GROW_SECONDS, self._grow)
+            self._desk.heart.every(GROW_SECONDS, self._grow)
 
     def _controls(self, names: list[str]) -> None:
         choice = self._choice
@@ -158,20 +163,13 @@ class ComparePage:
     async def _draw_table(self) -> None:
         choice = self._choice
         try:
-            found = await comparison(
+            found = await self._desk.comparisons.get(
                 self._visitor.access, choice.runs, choice.metric, choice.axis, choice.stat, (), choice.each
             )
         except RunspineError:
-            self._table.clear()
+            self._table.rows = []
             return  # the chart says why
-        self._table.clear()
-        columns = [
-            {"name": name, "label": label, "field": name, "align": "left"} for name, label in HEADINGS.items()
-        ]
-        with self._table:
-            ui.table(columns=columns, rows=as_rows(found), row_key="group").props(
-                "dense flat wrap-cells"
-            ).classes("rs-card w-full")
+        self._table.rows = as_rows(found)
 
     async def _grow(self) -> None:
         book = self._desk.following.book

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import nicegui.elements.echart  # noqa: F401 - registers ECharts under the name that curves.js imports
+from nicegui import ui
 from nicegui.element import Element
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -45,3 +47,8 @@ class Curves(Element, component=STATIC / "curves.js"):
 
     def grow(self) -> None:
         self.run_method("grow")
+
+
+def grow(run_id: str) -> None:
+    """Tell all charts of the run on this page that there is more; those that are seen ask for it."""
+    ui.run_javascript(f"rs.grow({json.dumps(run_id)})")

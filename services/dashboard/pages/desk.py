@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from services.dashboard.edges.backend import Access, Backend
+from services.dashboard.edges.comparisons import Comparisons
+from services.dashboard.edges.curve_shelf import CurveShelf
 from services.dashboard.edges.following import Following
 from services.dashboard.edges.live import Hub
 from services.dashboard.edges.login import COOKIE, Doors, Person
+from services.dashboard.edges.shared import Shared
+from services.dashboard.pages.heart import Heart
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,10 @@ class Desk:
     following: Following
     doors: Doors
     live: Hub
+    shelf: CurveShelf
+    shared: Shared
+    comparisons: Comparisons
+    heart: Heart
     # Where telemetry tells its figures, if anywhere.
     telemetry_metrics: str | None = None
 

@@ -23,9 +23,10 @@ from runspine.wire.v1.trainer_pb2 import (
 from services.dashboard.core.runbook import RunBook
 from services.dashboard.edges.lag import ingest_lag
 from services.dashboard.pages.desk import Desk, Visitor
-from services.dashboard.pages.fleet_storage import draw_storage
+from services.dashboard.pages.fleet_storage import ask_storage, draw_storage, draw_storage_trouble
 from services.dashboard.pages.frame import frame
 from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.section import Section
 from services.dashboard.pages.tables import plain_table
 
 LOOK_SECONDS = 2.0
@@ -45,52 +46,51 @@ class FleetPage:
     def __init__(self, desk: Desk, visitor: Visitor) -> None:
         self._desk = desk
         self._visitor = visitor
-        self._said = ""
 
     async def draw(self) -> None:
-        self._body = ui.column().classes("w-full")
-        storage = ui.column().classes("w-full")
+        self._trouble, self._workers, self._queue, self._runners, self._log, self._storage = (
+            Section() for _ in range(6)
+        )
         await self._look()
-        await draw_storage(self._visitor, storage)
-        ui.timer(LOOK_SECONDS, self._look)
-        ui.timer(STORAGE_SECONDS, lambda: draw_storage(self._visitor, storage), immediate=False)
+        await self._look_at_storage()
+        self._desk.heart.every(LOOK_SECONDS, self._look, at_once=False)
+        self._desk.heart.every(STORAGE_SECONDS, self._look_at_storage, at_once=False)
 
     async def _look(self) -> None:
+        """Each part is drawn again when it has changed; those that count messages do so all the time."""
+        key, moment = (self._visitor.access.audience, "fleet"), int(time.monotonic() / LOOK_SECONDS)
         try:
-            workers = (await self._visitor.access.ask("trainer", "ListWorkers", ListWorkersRequest())).workers
-            runners = (await self._visitor.access.ask("trainer", "ListRunners", ListRunnersRequest())).runners
-            streams = (await self._visitor.access.ask("trainer", "DescribeLog", DescribeLogRequest())).streams
+            workers, runners, streams = await self._desk.shared.get(key, moment, self._ask)
         except RunspineError as error:
-            self._tell(str(error))
+            said = str(error)
+            self._trouble.show(said, lambda: problem("The fleet cannot be shown now", said))
             return
-        lag = await ingest_lag(self._desk.telemetry_metrics)
+        self._trouble.show("", lambda: None)
+        lag = await self._desk.shared.get("lag", moment, lambda: ingest_lag(self._desk.telemetry_metrics))
         queue = waiting(self._desk.following.book)
-        now = repr(
-            (
-                [_lasting(worker) for worker in workers],
-                runners,
-                streams,
-                sorted(queue.items()),
-                lag,
-                int(time.time()) // 10,
-            )
-        )
-        if now == self._said:
-            return  # nothing to redraw
-        self._said = now
-        self._body.clear()
-        with self._body:
-            _workers(list(workers))
-            _queue(queue)
-            _runners(list(runners))
-            _streams(list(streams), lag)
+        # How long ago a worker was heard is told anew every ten seconds.
+        heard = int(time.time()) // 10
+        self._workers.show(([_lasting(worker) for worker in workers], heard), lambda: _workers(workers))
+        self._queue.show(sorted(queue.items()), lambda: _queue(queue))
+        self._runners.show([str(runner) for runner in runners], lambda: _runners(runners))
+        self._log.show(([str(stream) for stream in streams], lag), lambda: _streams(streams, lag))
 
-    def _tell(self, error: str) -> None:
-        if self._said != error:
-            self._said = error
-            self._body.clear()
-            with self._body:
-                problem("The fleet cannot be shown now", error)
+    async def _ask(self) -> tuple[list[Worker], list[RunnerInfo], list[StreamInfo]]:
+        ask = self._visitor.access.ask
+        workers = (await ask("trainer", "ListWorkers", ListWorkersRequest())).workers
+        runners = (await ask("trainer", "ListRunners", ListRunnersRequest())).runners
+        streams = (await ask("trainer", "DescribeLog", DescribeLogRequest())).streams
+        return list(workers), list(runners), list(streams)
+
+    async def _look_at_storage(self) -> None:
+        key = (self._visitor.access.audience, "storage")
+        try:
+            usage, rules = await self._desk.shared.get(key, 0, lambda: ask_storage(self._visitor.access))
+        except RunspineError as error:
+            said = str(error)
+            self._storage.show(said, lambda: draw_storage_trouble(said))
+            return
+        self._storage.show((str(usage), str(rules)), lambda: draw_storage(usage, rules))
 
 
 def _lasting(worker: Worker) -> str:

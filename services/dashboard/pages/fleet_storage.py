@@ -5,31 +5,30 @@ from __future__ import annotations
 from nicegui import ui
 
 from runspine.cli.text import size, span
-from runspine.errors import RunspineError
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.facts_pb2 import RetentionProfile
-from services.dashboard.pages.desk import Visitor
+from services.dashboard.edges.backend import Access
 from services.dashboard.pages.integrity import retained_words
 from services.dashboard.pages.tables import plain_table
 
 MOST_RUNS = 12
 
 
-async def draw_storage(visitor: Visitor, place: ui.column) -> None:
-    ask = visitor.access.ask
-    try:
-        usage = await ask("artifacts", "GetUsage", wire.GetUsageRequest())
-        rules = await ask("artifacts", "GetRetention", wire.GetRetentionRequest())
-    except RunspineError as error:
-        place.clear()
-        with place:
-            ui.label("Storage").classes("rs-section")
-            ui.label(str(error)).classes("rs-bad")
-        return
-    place.clear()
-    with place:
-        _bucket(usage)
-        _retention(rules)
+async def ask_storage(access: Access) -> tuple[wire.GetUsageResponse, wire.GetRetentionResponse]:
+    return (
+        await access.ask("artifacts", "GetUsage", wire.GetUsageRequest()),
+        await access.ask("artifacts", "GetRetention", wire.GetRetentionRequest()),
+    )
+
+
+def draw_storage(usage: wire.GetUsageResponse, rules: wire.GetRetentionResponse) -> None:
+    _bucket(usage)
+    _retention(rules)
+
+
+def draw_storage_trouble(error: str) -> None:
+    ui.label("Storage").classes("rs-section")
+    ui.label(error).classes("rs-bad")
 
 
 def _bucket(usage: wire.GetUsageResponse) -> None:

@@ -31,6 +31,7 @@ def frame(desk: Desk, visitor: Visitor, title: str, here: str) -> Iterator[None]
     """Draw the surroundings; the body of the `with` is the page's content."""
     ui.page_title(f"{title} · Runspine")
     ui.add_head_html(HEAD)
+    desk.heart.listen()
     ui.colors(
         primary="#0f766e", secondary="#35606b", accent="#b45309", positive="#15803d", negative="#b3261e"
     )
@@ -71,7 +72,7 @@ def _live_badge(desk: Desk) -> None:
         why.set_text(trouble or "changes arrive as they happen")
 
     refresh()
-    ui.timer(0.5, refresh)
+    desk.heart.every(0.5, refresh)
 
 
 def _trouble_bar(desk: Desk) -> None:
@@ -84,7 +85,7 @@ def _trouble_bar(desk: Desk) -> None:
         bar.set_visibility(bool(trouble))
 
     refresh()
-    ui.timer(0.5, refresh)
+    desk.heart.every(0.5, refresh)
 
 
 def _theme_button() -> None:

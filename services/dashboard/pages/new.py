@@ -61,7 +61,7 @@ def add_new_page(desk: Desk) -> None:
                 return
             able = {info.name: info for info in runners if TRAIN in info.modes}
             if able:
-                NewRun(visitor, able, draft).draw()
+                NewRun(desk, visitor, able, draft).draw()
             else:
                 empty(
                     "No worker is there",
@@ -81,7 +81,8 @@ async def _first_draft(visitor: Visitor, parent: str) -> Draft:
 
 
 class NewRun:
-    def __init__(self, visitor: Visitor, runners: dict[str, RunnerInfo], draft: Draft) -> None:
+    def __init__(self, desk: Desk, visitor: Visitor, runners: dict[str, RunnerInfo], draft: Draft) -> None:
+        self._desk = desk
         self._visitor = visitor
         self._runners = runners
         self._draft = draft if draft.runner in runners else Draft(runner=next(iter(runners)))
@@ -110,7 +111,7 @@ class NewRun:
                 self._preview()
         self._launch.disable()
         self._draw_form()
-        ui.timer(CHECK_SECONDS, self._check)
+        self._desk.heart.every(CHECK_SECONDS, self._check)
 
     def _preview(self) -> None:
         with ui.row().classes("w-full items-center"):

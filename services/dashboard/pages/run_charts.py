@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from nicegui import ui
 
 from runspine.errors import RunspineError
-from runspine.wire.v1.telemetry_pb2 import ListSeriesRequest
 from runspine.wire.v1.trainer_pb2 import GetResponse
-from services.dashboard.pages.curves import Curves, Source
+from services.dashboard.edges.figures import series_names
+from services.dashboard.pages.curves import Curves, Source, grow
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.notices import loading
 
@@ -38,6 +38,7 @@ class ChartWall:
         self._run_id = run_id
         self._charts: dict[str, Curves] = {}
         self._version = 0
+        self._order: list[str] = []
 
     async def draw(self) -> None:
         with ui.row().classes("rs-bar"):
@@ -64,29 +65,35 @@ class ChartWall:
             control.on_value_change(self._show)
         self._search.on_value_change(self._filter)
         await self._look()
-        ui.timer(LOOK_SECONDS, self._look)
-        ui.timer(GROW_SECONDS, self._grow)
+        self._desk.heart.every(LOOK_SECONDS, self._look, at_once=False)
+        self._desk.heart.every(GROW_SECONDS, self._grow)
 
     async def _look(self) -> None:
         """New series get a chart of their own."""
+        entry = self._desk.following.book.get(self._run_id)
+        version = entry.version if entry else 0
         try:
-            answer = await self._visitor.access.ask(
-                "telemetry", "ListSeries", ListSeriesRequest(run_id=self._run_id)
+            names = await self._desk.shared.get(
+                (self._visitor.access.audience, "series", self._run_id), version, self._names
             )
         except RunspineError as error:
             self._note.tell("The curves cannot be shown now", str(error))
             return  # the next look comes soon
-        names = in_order(series.name for series in answer.series)
         for name in names:
             if name not in self._charts:
                 with self._wall:
                     self._charts[name] = self._chart(name)
-        for place, name in enumerate(names):
-            self._charts[name].style(f"order: {place}")
+        if names != self._order:
+            self._order = names
+            for place, name in enumerate(names):
+                self._charts[name].style(f"order: {place}")
         self._note.tell(
             "No metrics yet", "Curves appear with the first episode or the first metric of the trainer."
         )
         self._none.set_visibility(not self._charts)
+
+    async def _names(self) -> list[str]:
+        return in_order(await series_names(self._visitor.access, self._run_id))
 
     def _chart(self, name: str) -> Curves:
         chart = Curves(
@@ -110,8 +117,7 @@ class ChartWall:
 
     def _grow(self) -> None:
         entry = self._desk.following.book.get(self._run_id)
-        if entry is None or entry.version == self._version:
+        if entry is None or entry.version == self._version or not self._desk.shelf.is_due(self._run_id):
             return
         self._version = entry.version
-        for chart in self._charts.values():
-            chart.grow()
+        grow(self._run_id)

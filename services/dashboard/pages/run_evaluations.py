@@ -22,11 +22,12 @@ FIELDS = ("batch", "mean", "std", "min", "median", "max", "episodes", "seconds")
 
 
 async def draw_evaluations(desk: Desk, visitor: Visitor, answer: GetResponse) -> None:
-    EvaluationsTab(visitor, answer.run.id).draw()
+    EvaluationsTab(desk, visitor, answer.run.id).draw()
 
 
 class EvaluationsTab:
-    def __init__(self, visitor: Visitor, run_id: str) -> None:
+    def __init__(self, desk: Desk, visitor: Visitor, run_id: str) -> None:
+        self._desk = desk
         self._visitor = visitor
         self._run_id = run_id
         self._scores: list[Score] = []
@@ -36,7 +37,7 @@ class EvaluationsTab:
         self._body = ui.column().classes("w-full")
         task = background_tasks.create(self._follow())
         ui.context.client.on_delete(task.cancel)
-        ui.timer(PUSH_SECONDS, self._show)
+        self._desk.heart.every(PUSH_SECONDS, self._show)
 
     async def _follow(self) -> None:
         request = StreamRequest(run_id=self._run_id, follow=True)

@@ -48,7 +48,7 @@ class RunHead:
         with ui.element("div").classes("rs-track rs-run-track").props('aria-hidden="true"'):
             self._bar = ui.element("div").classes("rs-fill rs-run-fill")
         self._refresh()
-        ui.timer(0.5, self._refresh)
+        self._desk.heart.every(0.5, self._refresh)
 
     def _buttons(self) -> None:
         self._cancel = ui.button("Cancel", icon="stop_circle", on_click=self._ask_cancel).props(

@@ -21,11 +21,12 @@ PUSH_SECONDS = 0.25
 
 
 async def draw_logs(desk: Desk, visitor: Visitor, answer: GetResponse) -> None:
-    LogDrawer(visitor, answer.run.id).draw()
+    LogDrawer(desk, visitor, answer.run.id).draw()
 
 
 class LogDrawer:
-    def __init__(self, visitor: Visitor, run_id: str) -> None:
+    def __init__(self, desk: Desk, visitor: Visitor, run_id: str) -> None:
+        self._desk = desk
         self._visitor = visitor
         self._run_id = run_id
         self._waiting: deque[LogLine] = deque(maxlen=MOST_LINES)
@@ -43,7 +44,7 @@ class LogDrawer:
         search.on("keydown.enter", lambda: self._search(search.value or "", bool(expression.value)))
         task = background_tasks.create(self._follow())
         ui.context.client.on_delete(task.cancel)
-        ui.timer(PUSH_SECONDS, self._push)
+        self._desk.heart.every(PUSH_SECONDS, self._push)
 
     async def _follow(self) -> None:
         request = StreamLogsRequest(run_id=self._run_id, follow=True)

@@ -64,8 +64,9 @@ class RunsTable:
         self._visitor = visitor
         self._view = view
         self._version = 0
-        self._known: set[str] = set()
-        self._drawn: list[Pile] = []
+        # What the groups are by, and their names in order.
+        self._drawn: list[str] = []
+        self._cards: dict[str, tuple[ui.button, ui.label]] = {}
 
     def draw(self) -> None:
         view = self._view
@@ -94,8 +95,8 @@ class RunsTable:
         for control in (search, state, by):
             control.on_value_change(change)
         self._show()
-        ui.timer(PUSH_SECONDS, self._push)
-        ui.timer(GROUP_SECONDS, self._draw_piles)
+        self._desk.heart.every(PUSH_SECONDS, self._push)
+        self._desk.heart.every(GROUP_SECONDS, self._draw_piles)
 
     def _show(self) -> None:
         """Filter in the browser, and say so in the address."""
@@ -107,37 +108,31 @@ class RunsTable:
         self._draw_piles()
 
     def _draw_piles(self) -> None:
-        """A card for each group; pressing one shows only its runs."""
+        """A card for each group; pressing one shows only its runs. Cards stay, their words change."""
         found = piles(self._desk.following.book.entries(), self._view.by) if self._view.by else []
-        if found == self._drawn:
-            return
-        self._drawn = found
-        self._piles.clear()
-        with self._piles:
-            for pile in found:
-                self._pile(pile)
+        drawn = [self._view.by, *(pile.name for pile in found)]
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._piles.clear()
+            with self._piles:
+                self._cards = {pile.name: self._pile(pile.name) for pile in found}
+        for pile in found:
+            button, words = self._cards[pile.name]
+            chosen = pile.name == self._view.pile
+            button.classes(add="rs-chosen" if chosen else "", remove="" if chosen else "rs-chosen")
+            button.props["aria-pressed"] = str(chosen).lower()
+            words.set_text(pile_words(pile))
 
-    def _pile(self, pile: Pile) -> None:
-        chosen = pile.name == self._view.pile
-
+    def _pile(self, name: str) -> tuple[ui.button, ui.label]:
         def press() -> None:
-            self._view.pile = "" if chosen else pile.name
-            self._drawn = []
+            self._view.pile = "" if self._view.pile == name else name
             self._show()
 
-        button = (
-            ui.button(on_click=press)
-            .props("flat no-caps dense")
-            .classes("rs-pile rs-card" + (" rs-chosen" if chosen else ""))
-        )
-        button.props["aria-pressed"] = str(chosen).lower()
-        said = [f"{pile.runs} run{'' if pile.runs == 1 else 's'}"]
-        said += [f"{pile.active} active"] if pile.active else []
-        said += [f"{pile.failed} failed"] if pile.failed else []
-        said += [f"best {pile.best:.4g}"] if pile.best is not None else []
+        button = ui.button(on_click=press).props("flat no-caps dense").classes("rs-pile rs-card")
         with button:
-            ui.label(pile.name).classes("rs-pile-name")
-            ui.label(" · ".join(said)).classes("rs-quiet")
+            ui.label(name).classes("rs-pile-name")
+            words = ui.label().classes("rs-quiet")
+        return button, words
 
     def _push(self) -> None:
         book = self._desk.following.book
@@ -145,10 +140,15 @@ class RunsTable:
         if not changed:
             return
         self._version = book.version
-        rows = [entry.row() for entry in changed]
-        for start in range(0, len(rows), PIECE):
-            piece = rows[start : start + PIECE]
-            new = [row for row in piece if row["id"] not in self._known]
-            old = [row for row in piece if row["id"] in self._known]
-            self._known.update(row["id"] for row in new)
-            self._grid.run_grid_method("applyTransactionAsync", {"add": new, "update": old})
+        for start in range(0, len(changed), PIECE):
+            # Each row is made into text once, however many pages it goes to.
+            rows = ",".join(entry.as_json() for entry in changed[start : start + PIECE])
+            ui.run_javascript(f"rs.rows([{rows}])")
+
+
+def pile_words(pile: Pile) -> str:
+    said = [f"{pile.runs} run{'' if pile.runs == 1 else 's'}"]
+    said += [f"{pile.active} active"] if pile.active else []
+    said += [f"{pile.failed} failed"] if pile.failed else []
+    said += [f"best {pile.best:.4g}"] if pile.best is not None else []
+    return " · ".join(said)

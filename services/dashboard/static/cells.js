@@ -95,9 +95,17 @@ window.rs = (() => {
   const ready = (p) => {
     grid = p.api;
     fit();
+    grid.setGridOption("rowData", [...listed.values()]);
     grid.onFilterChanged();
     // Ages grow by themselves.
     setInterval(() => { if (!document.hidden && !p.api.isDestroyed()) p.api.refreshCells({ columns: ["submitted"], force: true }); }, 10000);
+  };
+  // Rows that are new or have changed. They may come before the table is there.
+  const listed = new Map();
+  const rows = (changed) => {
+    const fresh = changed.filter((row) => !listed.has(row.id)), known = changed.filter((row) => listed.has(row.id));
+    changed.forEach((row) => listed.set(row.id, row));
+    if (grid && !grid.isDestroyed()) grid.applyTransactionAsync({ add: fresh, update: known });
   };
   const count = (p) => {
     const place = document.getElementById("rs-count");
@@ -129,8 +137,14 @@ window.rs = (() => {
     if (nodes.length) grid.refreshCells({ rowNodes: nodes, columns: ["last_return"], force: true });
     asking = wanted.size ? setTimeout(askSparks, 150) : 0;
   };
+  // A tab that nobody sees is told nothing.
+  const look = () => {
+    const tell = () => emitEvent("rs-look", !document.hidden);
+    document.addEventListener("visibilitychange", tell);
+    if (document.hidden) tell();
+  };
   return {
-    badge, name, progress, spark, labels, filtering, passes, setFilter, short, ready, count, keys: press,
+    badge, name, progress, spark, labels, filtering, passes, setFilter, short, ready, count, rows, look, keys: press,
     none: () => "",
     byTime: (one, other) => one - other,
     rate: (p) => (p.data.phase === "running" && p.value ? short(p.value) : "–"),

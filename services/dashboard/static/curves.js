@@ -24,6 +24,51 @@ const compact = (value) => {
 };
 const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
+// Charts that want the same of one run ask together, and say which state of a curve they have.
+const MOST_NAMES = 24;
+const asking = new Map();
+function ask(source, query, have) {
+  const key = `${encodeURIComponent(source.run)}/curves?${new URLSearchParams(query)}`;
+  return new Promise((resolve, reject) => {
+    if (!asking.has(key)) {
+      asking.set(key, []);
+      setTimeout(() => send(key));
+    }
+    asking.get(key).push({ name: source.name, have, resolve, reject });
+  });
+}
+function send(key) {
+  const all = asking.get(key);
+  asking.delete(key);
+  for (let at = 0; at < all.length; at += MOST_NAMES) {
+    const some = all.slice(at, at + MOST_NAMES);
+    const names = some.map((one) => `&name=${encodeURIComponent(one.name)}&have=${one.have}`).join("");
+    answered(`/api/runs/${key}${names}`).then(
+      (curves) => some.forEach((one) => one.resolve(curves.find((curve) => curve.name === one.name))),
+      (error) => some.forEach((one) => one.reject(error)));
+  }
+}
+async function answered(address) {
+  const answer = await fetch(address);
+  if (answer.redirected && new URL(answer.url).pathname === "/login") { location.reload(); return []; }
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error || `error ${answer.status}`);
+  return body;
+}
+
+// Only charts that somebody can see ask for figures; the others catch up when they are seen.
+const charts = new Set();
+const nearby = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    const chart = [...charts].find((one) => one.$el === entry.target);
+    if (chart) { chart.seen = entry.isIntersecting; chart.catchUp(); }
+  }
+}, { rootMargin: "200px" });
+document.addEventListener("visibilitychange", () => charts.forEach((chart) => chart.catchUp()));
+window.rs.grow = (run) => charts.forEach((chart) => {
+  if (chart.sources.some((source) => source.run === run)) chart.grow();
+});
+
 export default {
   template: '<div class="rs-curve"><div class="rs-curve-title"></div><div class="rs-curve-plot"></div><div class="rs-curve-note" role="status"></div></div>',
   props: { title: String, sources: Array, axis: String, smoothing: Number, logarithmic: Boolean },
@@ -40,30 +85,39 @@ export default {
     this.observer.observe(this.plot);
     this.theme = new MutationObserver(() => this.draw());
     this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    this.load();
+    this.behind = true;
+    charts.add(this);
+    nearby.observe(this.$el);
   },
   beforeUnmount() {
+    charts.delete(this);
+    nearby.unobserve(this.$el);
     this.observer?.disconnect();
     this.theme?.disconnect();
     this.chart?.dispose();
     this.gone = true;
   },
   watch: {
-    axis() { this.range = null; this.load(); },
+    axis() { this.range = null; this.behind = true; this.catchUp(); },
     smoothing() { this.draw(); },
     logarithmic() { this.draw(); },
   },
   methods: {
     // Called by the server when the run has new points.
-    grow() { if (!this.range) this.load(); },
+    grow() { if (!this.range) { this.behind = true; this.catchUp(); } },
+    catchUp() { if (this.behind && this.seen && !document.hidden) this.load(); },
     reset() { this.range = null; this.chart.dispatchAction({ type: "dataZoom", start: 0, end: 100 }); this.load(); },
     async load() {
       if (this.loading) { this.again = true; return; }
       this.loading = true;
+      this.behind = false;
+      let same = false;
       try {
-        const width = Math.min(2000, Math.max(200, Math.round(this.plot.clientWidth)));
-        const found = await Promise.all(this.sources.map((source) => this.fetchOne(source, width)));
-        this.data = found.flat();
+        // In steps, so that windows of about the same size ask the same.
+        const width = Math.min(2000, Math.max(200, 200 * Math.ceil(this.plot.clientWidth / 200)));
+        const found = (await Promise.all(this.sources.map((source, place) => this.fetchOne(source, width, place)))).flat();
+        same = found.length === this.data?.length && found.every((one, place) => one === this.data[place]);
+        this.data = found;
         this.note.textContent = "";
       } catch (error) {
         this.note.textContent = error.message;
@@ -71,18 +125,19 @@ export default {
         this.loading = false;
       }
       if (this.gone) return;
-      this.draw();
+      if (!same) this.draw();
       if (this.again) { this.again = false; this.load(); }
     },
-    async fetchOne(source, width) {
-      const query = new URLSearchParams({ name: source.name, axis: this.axis, points: width });
-      if (this.range) { query.set("first", this.range[0]); query.set("last", this.range[1]); }
-      const answer = await fetch(source.url || `/api/runs/${encodeURIComponent(source.run)}/curves?${query}`);
-      if (answer.redirected && new URL(answer.url).pathname === "/login") { location.reload(); return []; }
-      const body = await answer.json();
-      if (!answer.ok) throw new Error(body.error || `error ${answer.status}`);
-      if (source.url) return body.map((one) => ({ ...one, label: one.name, whole: true }));
-      return { label: source.label, ...(body[0] || { x: [], y: [], low: [], high: [], exact: true, points: 0 }) };
+    async fetchOne(source, width, place) {
+      if (source.url) return (await answered(source.url)).map((one) => ({ ...one, label: one.name, whole: true }));
+      const query = { axis: this.axis, points: width };
+      if (this.range) [query.first, query.last] = this.range;
+      // A state of a curve is known by its number, which says nothing about another range or axis.
+      const asked = JSON.stringify(query), held = this.asked === asked ? this.data?.[place] : undefined;
+      const found = await ask(source, query, held?.number || 0);
+      this.asked = asked;
+      if (!found && held) return held;
+      return { label: source.label, ...(found || { x: [], y: [], low: [], high: [], exact: true, points: 0 }) };
     },
     zoomed() {
       if (this.data?.some((one) => one.whole)) return; // all of it is here already

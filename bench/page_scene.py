@@ -1,0 +1,85 @@
+"""A stack with its page, and runs to look at."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from runspine.client import Client
+from runspine.embedded.stack import Stack
+from runspine.endpoint import Endpoint
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.telemetry_pb2 import (
+    ENV_STEP,
+    TIME,
+    ListSeriesRequest,
+    ListSeriesResponse,
+    QueryMetricsRequest,
+    QueryMetricsResponse,
+)
+
+ROOT = Path(__file__).parents[1]
+# A metric that PPO tells once for every rollout.
+CLOCK = "losses/policy_loss"
+
+
+class Scene:
+    def __init__(self, stack: Stack, scratch: Path) -> None:
+        self.stack = stack
+        self.scratch = scratch
+        addresses = stack.addresses
+        endpoint = Endpoint(
+            addresses["orchestrator"], addresses["telemetry"], addresses["artifacts"], stack.token
+        )
+        self.client = Client(endpoint)
+        self.page = f"http://{addresses['dashboard']}"
+        self._number = 0
+
+    def list_runs(self, count: int) -> None:
+        """Runs that wait for ever: no worker serves their pool."""
+        for number in range(count):
+            spec = RunSpec(
+                runner="script", command=["true"], env=f"Env-{number % 40}", algo="ppo", pool="nowhere"
+            )
+            self.client.submit(spec)
+
+    def trainer(self, steps: int, rate: float) -> str:
+        """Waits for `go`."""
+        self._number += 1
+        ready = self.scratch / f"ready-{self._number}"
+        command = [
+            sys.executable, "-m", "bench.telemetry_trainer", "--steps", str(steps),
+            "--seed", str(self._number), "--rate", str(rate),
+            "--ready", str(ready), "--go", str(self.scratch / f"go-{self._number}"),
+        ]  # fmt: skip
+        run = self.client.submit(RunSpec(runner="script", command=command, workdir=str(ROOT), env="Walk")).run
+        deadline = time.monotonic() + 180
+        while not ready.exists():
+            assert time.monotonic() < deadline, "the trainer did not get ready"
+            time.sleep(0.05)
+        return run.id
+
+    def go(self) -> None:
+        for number in range(1, self._number + 1):
+            (self.scratch / f"go-{number}").touch()
+
+    def learner(self, seed: int) -> str:
+        """A PPO on CartPole that learns until it is cancelled."""
+        spec = RunSpec(runner="builtin", algo="ppo", env="CartPole-v1", seed=seed, total_steps=500_000_000)
+        return self.client.submit(spec).run.id
+
+    def course(self, run_id: str) -> tuple[list[float], list[float]]:
+        """When the trainer was at which step, in seconds and steps, as its own telemetry has it."""
+        names = self.client.ask_telemetry("ListSeries", ListSeriesRequest(run_id=run_id), ListSeriesResponse)
+        assert CLOCK in [series.name for series in names.series], names
+        by_step, by_time = (
+            self.client.ask_telemetry(
+                "QueryMetrics",
+                QueryMetricsRequest(run_id=run_id, names=[CLOCK], axis=axis, max_points=100_000),
+                QueryMetricsResponse,
+            ).series[0]
+            for axis in (ENV_STEP, TIME)
+        )
+        assert by_step.exact, "so many points are not told one by one"
+        return [micros / 1e6 for micros in by_time.x], list(by_step.x)
