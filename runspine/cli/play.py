@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from runspine.cli.ask import run_id_of
 from runspine.cli.edge import FAILED, OK, json_option
 from runspine.cli.follow import follow_run
+from runspine.cli.fork import fork_at
 from runspine.cli.reference import Found, is_file, resolve
 from runspine.cli.screen import note, say, say_json
 from runspine.cli.stack import home_option
@@ -102,17 +102,13 @@ def _forked(client: Client, fork: str, env: str) -> tuple[ForkPoint | None, str,
     """The moment, and the env it is in."""
     if not fork:
         return None, env, {}
-    from runspine.forking import fork_point
-    from runspine.replay.finding import find_episode
-
     parts = fork.rsplit(":", 2)
     if len(parts) != 3 or not parts[2].isdecimal():
         raise click.UsageError(f"--fork {fork}: expected RUN:EPISODE:STEP, such as 01KAQ3:best:120")
-    run_id = run_id_of(client, parts[0])
-    record = find_episode(client, run_id, parts[1], 0, None)
+    point, record = fork_at(client, parts[0], parts[1], int(parts[2]))
     if env and env != record.env.env_id:
         raise Invalid(f"the episode to fork is in {record.env.env_id}, not in {env}: leave ENV out")
-    return fork_point(run_id, record.said, int(parts[2])), record.env.env_id, kwargs_of(record)
+    return point, record.env.env_id, kwargs_of(record)
 
 
 def _actor(client: Client, text: str, env: str) -> tuple[str, Found | None]:

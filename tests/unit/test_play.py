@@ -20,8 +20,8 @@ from runspine.wire.v1.runner_pb2 import AlgoInfo, Param, RunnerInfo
 from runspine.wire.v1.spec_pb2 import PLAY, TRAIN, Dataset, ForkPoint, Play, RunSpec, Value, WarmStart
 from runspine.wire.v1.telemetry_pb2 import GetEpisodeResponse
 from services.orchestrator.core.spec_rules import violations, with_defaults
+from services.worker.algorithms.fork import Fork
 from services.worker.play.actors import Actor, Loading, NoActor, chance
-from services.worker.play.fork import Fork
 from services.worker.play.keys import DOWN, LEFT, RIGHT, SPACE, UP, family, is_turn_based, keys_for
 from services.worker.play.launching import command
 from services.worker.play.orders import Choose, Key, Pace, order_of
@@ -95,12 +95,10 @@ def test_a_run_file_can_ask_for_a_session_and_a_fork_survives_a_change() -> None
 
 def test_the_command_says_everything() -> None:
     play = Play(actor="random", steps_per_second=12.5, turn_based=False, episodes=3)
-    play.fork.CopyFrom(ForkPoint(run_id=RUN, episode=4, step=7, record=b"x"))
     words = command("python", asked(play=play, seed=5, env_kwargs={"g": Value(number=9.8)}))
     assert " ".join(words) == (
         "python -m services.worker.play.player --env-id CartPole-v1 --actor random "
-        '--env-kwargs {"g": 9.8} --seed 5 --steps-per-second 12.5 --no-turn-based --episodes 3 '
-        f"--fork fork.record --fork-name fork:{RUN}:4"
+        '--env-kwargs {"g": 9.8} --seed 5 --steps-per-second 12.5 --no-turn-based --episodes 3'
     )
 
 
@@ -334,9 +332,9 @@ def test_a_fork_in_an_env_that_carries_something_over_a_reset_is_whole_too(tmp_p
         random_play(listener.wrap(gymnasium.make("BipedalWalker-v3")), 3, longest=60)
 
     said = recorded(tmp_path / "a", play)[-1]
-    path = tmp_path / "fork.record"
-    path.write_bytes(fork_point(RUN, said, 30).record)
-    fork = Fork(path, "fork")
+    path = tmp_path / "fork.point"
+    path.write_bytes(fork_point(RUN, said, 30).SerializeToString())
+    fork = Fork(path)
 
     def go_on(listener: Any) -> None:
         env = listener.wrap(fork.env())

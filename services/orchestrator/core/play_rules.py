@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator
 
-from runspine.ids import is_ulid
 from runspine.wire.v1.spec_pb2 import PLAY, RunSpec
 
 MOST_EPISODES = 1_000_000
@@ -40,15 +39,3 @@ def _of_play(spec: RunSpec) -> Iterator[tuple[str, str]]:
         yield "spec.warm_start", "a session has actors instead: use play.actor: policy:<sha256>"
     if spec.params:
         yield "spec.params", "a session takes no parameters of a training: remove them"
-    if wanted.HasField("fork"):
-        yield from _of_fork(spec)
-
-
-def _of_fork(spec: RunSpec) -> Iterator[tuple[str, str]]:
-    fork = spec.play.fork
-    if not is_ulid(fork.run_id):
-        what = f"{fork.run_id[:80]!r} is not the id of a run: give all 26 characters"
-        yield "spec.play.fork.run_id", what
-    if not fork.record:
-        what = "is missing: `runspine play --fork RUN:EPISODE:STEP` puts the episode in"
-        yield "spec.play.fork.record", what

@@ -20,9 +20,9 @@ import torch
 
 import runspine
 from services.worker.algorithms.envs import Unfit, make
+from services.worker.algorithms.fork import Fork
 from services.worker.algorithms.training import Stopped, say
 from services.worker.play.actors import BDI, HUMAN, POLICY, RANDOM, Actor, Loading, NoActor, chance, policy
-from services.worker.play.fork import Fork
 from services.worker.play.keys import is_turn_based, keys_for
 from services.worker.play.orders import Choose, order_of
 from services.worker.play.session import Session, shown
@@ -47,7 +47,7 @@ class Player:
         signal.signal(signal.SIGINT, self._hear)
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or 1))
         self.run = runspine.init(config={**vars(asked), "fork": str(asked.fork or "")})
-        self.fork = Fork(asked.fork, asked.fork_name) if asked.fork else None
+        self.fork = Fork(asked.fork) if asked.fork else None
         self.bare = self.fork.env() if self.fork else make(asked.env_id, asked.env_kwargs)
         self.session = self._session()
         self.env = runspine.wrap(self.bare, slot=0)
@@ -245,8 +245,7 @@ def arguments() -> argparse.ArgumentParser:
     add("--steps-per-second", type=float, default=0.0, help="the env's own frame rate when absent")
     add("--turn-based", action=argparse.BooleanOptionalAction, help="each step of a person waits for a key")
     add("--episodes", type=int, default=0, help="until told to stop when absent")
-    add("--fork", type=Path, help="file with the record of an episode to begin in")
-    add("--fork-name", default="fork", help="who acted there, for the record")
+    add("--fork", type=Path, help="file with the fork point of an episode to begin in")
     return parser
 
 
