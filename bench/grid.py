@@ -55,7 +55,7 @@ def learner(env: str, slots: int = SLOTS) -> RunSpec:
     return spec
 
 
-def watch(browser: Browser, run_id: str, fps: int) -> None:
+def watch(browser: Browser, run_id: str, fps: int = WANTED) -> None:
     """The Live tab at this rate, with all slots moving."""
     browser.script("localStorage.setItem('runspine-live-fps', arguments[0])", str(fps))
     browser.open(f"/run/{run_id}?tab=live")

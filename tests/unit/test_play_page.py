@@ -31,7 +31,7 @@ def test_everybody_who_fits_is_an_actor_and_nobody_else() -> None:
         card("f", source="elsewhere.zip"),
     ]
     found = actors_of(cards, [Actor(name="champion", card=cards[0])], "CartPole-v1")
-    assert [actor.name[:8] for actor in found] == ["human", "random", "policy:a", "policy:f"]
+    assert [actor.name[:8] for actor in found] == ["human", "random", "policy:a", "bdi:eeee", "policy:f"]
     best = found[2]
     assert (best.observes, best.score, best.run_id, best.activated) == (
         "4 numbers",
