@@ -13,12 +13,13 @@ from pathlib import Path
 from PIL import Image
 
 from bench.browser import Browser, browsing, missing
+from bench.grid import learner, painted, watch
 from runspine.client import Client
 from runspine.embedded import running_stack
 from runspine.embedded.stack import Stack
 from runspine.endpoint import Endpoint
 from runspine.run import ENDED
-from runspine.wire.v1.spec_pb2 import RunSpec, Value
+from runspine.wire.v1.spec_pb2 import RunSpec
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -60,15 +61,6 @@ def train(client: Client, scale: int) -> list[str]:
     return ids
 
 
-def watched(client: Client) -> str:
-    """Eight landers that learn for as long as it takes to look at them."""
-    spec = RunSpec(runner="builtin", algo="ppo", env="LunarLander-v3", seed=1, total_steps=50_000_000)
-    spec.params["num_envs"].CopyFrom(Value(integer=8))
-    # This checkout's own code, also where another one is installed.
-    spec.variables["PYTHONPATH"] = str(ROOT)
-    return client.submit(spec).run.id
-
-
 def views(ids: list[str], live: str) -> dict[str, tuple[str, Callable[[Browser], None]]]:
     """Name of a picture → its address, and what must be there before it is taken."""
     ppo, other, dqn = ids[:3] or ["", "", ""]
@@ -83,10 +75,9 @@ def views(ids: list[str], live: str) -> dict[str, tuple[str, Callable[[Browser],
         browser.until(lambda: browser.count(".rs-curve[data-points]"), "charts")
 
     def moving(browser: Browser) -> None:
-        def slowest() -> int:
-            return min(browser.each(".rs-watch-tile", "Number(element.dataset.painted || 0)"), default=0)
-
-        browser.until(lambda: slowest() > 60, "eight slots that move", 120)
+        watch(browser, live)
+        # The page's own figure is of the last two seconds.
+        painted(browser, 4.0)
         print(f"{browser.find('.rs-watch-about').text}")
 
     def compared(browser: Browser) -> None:
@@ -137,7 +128,7 @@ async def shoot_all(folder: Path, scale: int, only: str) -> None:
             endpoint = Endpoint(there["orchestrator"], there["telemetry"], there["artifacts"], stack.token)
             with Client(endpoint) as client:
                 ids = await asyncio.to_thread(train, client, scale) if only != "live" else []
-                live = watched(client)
+                live = client.submit(learner("LunarLander-v3")).run.id
                 await asyncio.to_thread(take, stack, ids, live, folder, only)
                 for run_id in (*ids[-2:-1], live):
                     client.cancel(run_id)

@@ -1,4 +1,4 @@
-"""Who can act in an env: people, chance, and every checkpoint of the registry that fits. Pure."""
+"""Who can act in an env: people, chance, and every policy and agent of the registry that fits. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from runspine.plain import plain_value
 from runspine.wire.v1.artifacts_pb2 import CORRUPT, Actor, CheckpointCard
 from runspine.wire.v1.spec_pb2 import Value
 
-HUMAN, RANDOM, POLICY = "human", "random", "policy:"
-# Their agents act through plans in a process of their own: nobody can ask them for one action.
+HUMAN, RANDOM, POLICY, BDI = "human", "random", "policy:", "bdi:"
+# Runners whose checkpoints are agents: plans that choose, with a table of values.
 AGENTS = frozenset({"spade_bdi"})
 
 
@@ -19,7 +19,7 @@ class ActorInfo:
     """One that can be named in play.actor, and what it can do."""
 
     name: str
-    # human, random or policy.
+    # human, random, policy or bdi.
     kind: str
     # For people.
     title: str
@@ -55,15 +55,17 @@ def actors_of(
 
 def _plays(card: CheckpointCard) -> bool:
     artifact = card.artifact
-    return artifact.integrity != CORRUPT and not card.obstacle and card.runner not in AGENTS
+    return artifact.integrity != CORRUPT and not card.obstacle
 
 
 def _policy(card: CheckpointCard, names: dict[str, list[str]]) -> ActorInfo:
     artifact = card.artifact
-    title = f"{card.algo or 'policy'} at step {artifact.step:,}" if artifact.step else card.algo or "policy"
+    prefix = BDI if card.runner in AGENTS else POLICY
+    what = "BDI agent" if prefix == BDI else card.algo or "policy"
+    title = f"{what} at step {artifact.step:,}" if artifact.step else what
     return ActorInfo(
-        name=POLICY + artifact.digest,
-        kind="policy",
+        name=prefix + artifact.digest,
+        kind=prefix.rstrip(":"),
         title=title,
         observes=_size(artifact.meta, "inputs"),
         acts=_size(artifact.meta, "outputs"),

@@ -1,19 +1,24 @@
-"""A recorded episode up to a step, small enough to travel in a spec. Pure but for numpy.
+"""A recorded episode up to a step, small enough to travel in a spec; and a training that begins there.
 
 Rewards and actions stay as they are; of observations their hashes do, which is what replay compares.
+Pure but for numpy.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from runspine.errors import Invalid
+from runspine.plain import plain_value
+from runspine.playing import kwargs_of
 from runspine.replay.record import Record
 from runspine.replay.seen import Nothing, Texts, seen_in
 from runspine.sdk.text import digest
-from runspine.wire.v1.spec_pb2 import ForkPoint
+from runspine.wire.v1.spec_pb2 import ForkPoint, RunSpec
 from runspine.wire.v1.telemetry_pb2 import Array, GetEpisodeResponse, Reset, StepBlock
 
 # A spec has 256 KiB in all.
@@ -41,6 +46,29 @@ def fork_point(run_id: str, said: GetEpisodeResponse, step: int) -> ForkPoint:
             f"and a spec holds {MOST_BYTES >> 10}: fork it earlier"
         )
     return ForkPoint(run_id=run_id, episode=index, step=step, record=packed)
+
+
+def begin_at(spec: RunSpec, point: ForkPoint, record: Record) -> None:
+    """Make it a training that begins at the point, in the env of the record. Raises Invalid."""
+    kwargs = {name: plain_value(value) for name, value in spec.env_kwargs.items()}
+    if why := other_env(record, spec.env or record.env.env_id, kwargs):
+        raise Invalid(why)
+    spec.env = record.env.env_id
+    for name, value in kwargs_of(record).items():
+        spec.env_kwargs[name].CopyFrom(value)
+    spec.fork.CopyFrom(point)
+
+
+def other_env(record: Record, env_id: str, kwargs: Mapping[str, Any]) -> str:
+    """Why a run with such an env cannot begin in the record; empty when it can."""
+    if env_id != record.env.env_id:
+        return f"the episode to fork is in {record.env.env_id}, not in {env_id}: leave the env out"
+    recorded = {name: plain_value(value) for name, value in kwargs_of(record).items()}
+    for name, value in kwargs.items():
+        if name not in recorded or recorded[name] != value:
+            had = f"{recorded[name]!r}" if name in recorded else "nothing that a run can say"
+            return f"the episode to fork was recorded with {name} {had}, not {value!r}: leave env_kwargs out"
+    return ""
 
 
 def record_of(packed: bytes) -> GetEpisodeResponse:

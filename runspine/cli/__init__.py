@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "play": Entry(
             "runspine.cli.play:play", "Steer an env yourself, or watch a policy; swap at any time."
         ),
+        "fork": Entry("runspine.cli.fork:fork", "Train on from a step of a recorded episode."),
         "validate": Entry("runspine.cli.validate:validate", "Check a run file without running it."),
         "resubmit": Entry("runspine.cli.change:resubmit", "Submit a run again, with changes."),
         "cancel": Entry("runspine.cli.change:cancel", "Stop runs."),

@@ -22,7 +22,7 @@ from runspine.wire.v1.artifacts_pb2 import ListCheckpointsRequest
 )
 @json_option
 def actors(env: str, limit: int, as_json: bool) -> None:
-    """People, chance, and the policies of the checkpoint registry, the best of each env first.
+    """People, chance, and the policies and BDI agents of the registry, the best of each env first.
 
     A run's checkpoints are here as soon as they are indexed; give one to `runspine play ENV --actor`.
     """
@@ -33,7 +33,7 @@ def actors(env: str, limit: int, as_json: bool) -> None:
         return
     rows = [_row(actor) for actor in found]
     table(["ACTOR", "WHAT", "ENV", "RETURN", "OBSERVES", "ACTS", "NAMES"], rows, right=("RETURN",))
-    if not any(actor.kind == "policy" for actor in found):
+    if not any(actor.kind in ("policy", "bdi") for actor in found):
         where = f" in {env}" if env else ""
         note(f"no policies{where} yet: train one, or bring one with `runspine import`")
 

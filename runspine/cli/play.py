@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from runspine.cli.ask import run_id_of
+from runspine.cli.casting import cast, check_fit
 from runspine.cli.edge import FAILED, OK, json_option
 from runspine.cli.follow import follow_run
-from runspine.cli.reference import Found, is_file, resolve
+from runspine.cli.fork import fork_at
 from runspine.cli.screen import note, say, say_json
 from runspine.cli.stack import home_option
 from runspine.cli.submit import set_option, submitted_line
@@ -23,14 +23,15 @@ from runspine.runfile import changed
 from runspine.wire.v1.run_pb2 import Phase, Run
 from runspine.wire.v1.spec_pb2 import ForkPoint, Play, RunSpec, Value
 
-POLICY = "policy:"
 # Sessions of the same seeds, to be seen side by side.
 VERSUS = "versus"
 
 
 @click.command()
 @click.argument("env", required=False, default="")
-@click.option("--actor", default="human", show_default=True, help="human, random, or policy:CHECKPOINT.")
+@click.option(
+    "--actor", default="human", show_default=True, help="human, random, policy:CHECKPOINT or bdi[:AGENT]."
+)
 @click.option("--versus", default="", help="Another actor in a second session with the same seeds.")
 @click.option(
     "--fork", default="", metavar="RUN:EPISODE:STEP", help="Begin in the middle of a recorded episode."
@@ -68,11 +69,13 @@ def play(
     """Play in ENV: steer it in the browser, hand over to a policy and take back, in mid-episode.
 
     CHECKPOINT is a digest or its beginning, RUN (its newest), RUN:best, RUN:latest, an alias, or a file.
+    AGENT is the same of a run of spade_bdi, or a file with AgentSpeak plans; the best for ENV when absent.
     Everything is recorded with who acted: episodes replay, export and train like any others.
 
     \b
     runspine play FrozenLake-v1
     runspine play CartPole-v1 --actor policy:01KAQ3:best --versus random --episodes 5
+    runspine play FrozenLake-v1 --actor bdi --episodes 3
     runspine play --fork 01KAQ3:best:120
     """
     with Client() as client:
@@ -81,61 +84,47 @@ def play(
             raise click.UsageError("give an ENV to play in, or a --fork to begin with.")
         wanted = Play(steps_per_second=fps or 0, episodes=episodes or 0, turn_based=turn_based, fork=point)
         actors = filter(None, (actor, versus))
-        specs = [changed(_spec(client, who, env, wanted, kwargs, seed), sets) for who in actors]
+        specs = [_spec(client, who, env, wanted, kwargs, seed, sets) for who in actors]
         runs = _submit(client, specs)
         _tell(runs, home, as_json, detach)
         return OK if detach else _follow(client, runs, as_json)
 
 
-def _spec(client: Client, who: str, env: str, wanted: Play, kwargs: dict[str, Value], seed: int) -> RunSpec:
-    name, found = _actor(client, who, env)
+def _spec(
+    client: Client,
+    who: str,
+    env: str,
+    wanted: Play,
+    kwargs: dict[str, Value],
+    seed: int,
+    sets: tuple[str, ...],
+) -> RunSpec:
+    """Raises Invalid when the actor does not fit."""
+    chosen = cast(client, who, env)
+    found = chosen.found
     play = Play()
     play.CopyFrom(wanted)
-    play.actor = name
+    play.actor, play.plan_text = chosen.name, chosen.plan_text
     # A policy's env is made as it was when it was trained.
     own = dict(found.env_kwargs) if found and found.env == env else {}
     project = found.project if found else ""
-    return play_spec(env, play, now=int(time.time()), seed=seed, env_kwargs=kwargs or own, project=project)
+    spec = play_spec(env, play, now=int(time.time()), seed=seed, env_kwargs=kwargs or own, project=project)
+    spec = changed(spec, sets)
+    check_fit(chosen, spec)
+    return spec
 
 
 def _forked(client: Client, fork: str, env: str) -> tuple[ForkPoint | None, str, dict[str, Value]]:
     """The moment, and the env it is in."""
     if not fork:
         return None, env, {}
-    from runspine.forking import fork_point
-    from runspine.replay.finding import find_episode
-
     parts = fork.rsplit(":", 2)
     if len(parts) != 3 or not parts[2].isdecimal():
         raise click.UsageError(f"--fork {fork}: expected RUN:EPISODE:STEP, such as 01KAQ3:best:120")
-    run_id = run_id_of(client, parts[0])
-    record = find_episode(client, run_id, parts[1], 0, None)
+    point, record = fork_at(client, parts[0], parts[1], int(parts[2]))
     if env and env != record.env.env_id:
         raise Invalid(f"the episode to fork is in {record.env.env_id}, not in {env}: leave ENV out")
-    return fork_point(run_id, record.said, int(parts[2])), record.env.env_id, kwargs_of(record)
-
-
-def _actor(client: Client, text: str, env: str) -> tuple[str, Found | None]:
-    """Its name in a spec, and the checkpoint behind it."""
-    if not text.startswith(POLICY):
-        return text, None
-    reference = text.removeprefix(POLICY)
-    if is_file(reference):
-        from runspine.cli.import_ import import_path
-        from runspine.cli.reference import of_card
-
-        cards = import_path(client, Path(reference), env_if_unknown=env)
-        if len(cards) != 1:
-            raise Invalid(f"{reference} holds {len(cards)} checkpoints: name one of them by its digest")
-        found = of_card(client, cards[0])
-    else:
-        found = resolve(client, reference)
-    if found.env and found.env != env:
-        note(
-            f"{found.digest[:12]} was made in {found.env}: it plays in {env} if their spaces are the same; "
-            f"who fits: runspine actors --env {env}"
-        )
-    return POLICY + found.digest, found
+    return point, record.env.env_id, kwargs_of(record)
 
 
 def _submit(client: Client, specs: list[RunSpec]) -> list[Run]:

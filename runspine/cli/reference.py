@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,9 @@ class Found:
     seed: int | None = None
     step: int = 0
     project: str = ""
+    # Numbers that it takes and gives; 0 when nobody says.
+    inputs: int = 0
+    outputs: int = 0
 
 
 def is_file(text: str) -> bool:
@@ -93,6 +96,8 @@ def of_card(client: Client, card: CheckpointCard) -> Found:
         seed=card.seed if card.HasField("seed") else None,
         step=artifact.step,
         project=card.project,
+        inputs=_number(meta, "inputs"),
+        outputs=_number(meta, "outputs"),
     )
 
 
@@ -145,6 +150,11 @@ def of_artifact(run: Run, artifact: ArtifactProduced) -> Found:
         step=artifact.step,
         project=run.spec.project,
     )
+
+
+def _number(meta: Mapping[str, Value], name: str) -> int:
+    value = plain_value(meta[name]) if name in meta else 0
+    return value if isinstance(value, int) else 0
 
 
 def _mean(artifact: ArtifactProduced) -> float | None:

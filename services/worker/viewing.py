@@ -22,14 +22,13 @@ from runspine.wire.v1.live_pb2 import Control, Frame
 from services.worker.interests import DEFAULT_WIDTH, Interests, Wish
 from services.worker.metrics import FRAMES, FRAMES_DROPPED, LOOKED_AT
 from services.worker.picture import NotAFrame, Shown, framed, shown
+from services.worker.play.casting import FETCHED
 from services.worker.view_socket import Place
 
 log = structlog.get_logger()
 
 MOST_PROCESSES = 128
 MOST_CHOICES = 16
-# How the name of an actor begins that is fetched first.
-POLICY = "policy:"
 # Of frames that wait to be encoded, in all.
 MOST_WAITING = 64 << 20
 # A header line; the pixels that follow it are read whatever their number.
@@ -111,7 +110,7 @@ class Viewing:
         if said.HasField("interest"):
             self._again = self._interests.hear(said.interest, time.monotonic()) or self._again
             self._changed.set()
-        elif said.HasField("actor") and (POLICY in said.actor.actor or self._fetching):
+        elif said.HasField("actor") and (said.actor.actor.startswith(FETCHED) or self._fetching):
             # Whoever is chosen while a policy is on its way comes after it.
             with contextlib.suppress(asyncio.QueueFull):
                 self._choices.put_nowait(said)

@@ -11,10 +11,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
+from bench.browser import missing
 from runspine.wire.v1.run_pb2 import Phase, Run
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.integration.evaluation_rig import Shell, until
 
+# For every test with a browser.
+IN_CHROMIUM = [
+    pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    # Selenium's own.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 LOOKER = "a-token-that-may-only-look"
 # Metrics at a pace that a person can follow.
 SLOW = """

@@ -6,41 +6,18 @@ import re
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bench.browser import Browser, browsing, missing
+from bench.browser import Browser, browsing
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED
-from tests.e2e.page_rig import LOOKER, PageRig
+from tests.e2e.page_rig import IN_CHROMIUM, LOOKER, PageRig
 from tests.unit import checkpoint_files as files
 
-pytestmark = [
-    pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser"),
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-    # Selenium's own.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = IN_CHROMIUM
 EVIL = "<img src=x onerror=window.stolen=1>"
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
-    rig = PageRig(tmp_path_factory.mktemp("page") / "home")
-    rig.up()
-    yield rig
-    rig.shell("down")
-
-
-@pytest.fixture(scope="module")
-def browser(rig: PageRig) -> Iterator[Browser]:
-    with browsing(rig.address) as found:
-        found.login(rig.token)
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import re
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bench.browser import Browser, browsing, missing
+from bench.browser import Browser, browsing
 from runspine.video.clip import decode
-from tests.e2e.page_rig import LOOKER, PageRig
+from tests.e2e.page_rig import IN_CHROMIUM, LOOKER, PageRig
 from tests.integration.evaluation_rig import ROOT, until
 
-pytestmark = [
-    pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser"),
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-    # Selenium's own.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = IN_CHROMIUM
 # Seven CartPoles and an env that cannot be drawn, at a pace that leaves room for a browser.
 TRAINER = """
 import runspine, gymnasium, time
@@ -43,27 +35,12 @@ while True:
 
 
 @pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
-    rig = PageRig(tmp_path_factory.mktemp("live") / "home")
-    rig.up()
-    yield rig
-    rig.shell("down")
-
-
-@pytest.fixture(scope="module")
 def run_id(rig: PageRig) -> str:
     # A trainer is given no path of the worker's.
     command = ["python3", "-c", TRAINER]
     found = rig.submit(runner="script", command=command, variables={"PYTHONPATH": str(ROOT)})
     rig.until_phase(found, "running")
     return found
-
-
-@pytest.fixture(scope="module")
-def browser(rig: PageRig) -> Iterator[Browser]:
-    with browsing(rig.address) as found:
-        found.login(rig.token)
-        yield found
 
 
 def metric(rig: PageRig, name: str) -> float:

@@ -4,46 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bench.browser import Browser, browsing, missing
+from bench.browser import Browser, browsing
 from runspine.replay.finding import find_episode
 from runspine.wire.v1.run_pb2 import Phase
-from tests.e2e.page_rig import LOOKER, PageRig
+from tests.e2e.page_rig import IN_CHROMIUM, LOOKER, PageRig
 from tests.integration.evaluation_rig import until
 from tests.integration.play_rig import actors_in, balancer
 from tests.integration.test_play import damaged
 
-pytestmark = [
-    pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser"),
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-    # Selenium's own.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = IN_CHROMIUM
 ARROWS = {"L": Keys.ARROW_LEFT, "D": Keys.ARROW_DOWN, "R": Keys.ARROW_RIGHT, "U": Keys.ARROW_UP}
 LAKE = ("FrozenLake-v1", "--set", "env_kwargs.is_slippery=false")
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
-    rig = PageRig(tmp_path_factory.mktemp("page") / "home")
-    rig.up()
-    yield rig
-    rig.shell("down")
-
-
-@pytest.fixture(scope="module")
-def browser(rig: PageRig) -> Iterator[Browser]:
-    with browsing(rig.address) as found:
-        found.login(rig.token)
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -210,15 +187,35 @@ def test_an_episode_is_played_on_from_the_step_that_the_scrubber_shows(
     for step in (1, 2, 3, 4):
         browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
         browser.find(f'.rs-scrubber[data-shown="{step}"]')
-    browser.press("button", "Play on from here")
+    browser.press("button", "Go on from here")
     browser.sees("Its first steps are played again exactly")
-    browser.press(".q-dialog button", "Play on")
+    browser.press(".q-dialog button", "Start")
     browser.until(lambda: parent not in browser.driver.current_url, "the new session")
     child = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
     session = Session(browser, child)
     assert session.told()["step"] == "4"
     assert rig.run(child).spec.play.fork.step == 4
     rig.cancel(child)
+
+
+def test_a_training_goes_on_from_the_step_that_the_scrubber_shows(rig: PageRig, browser: Browser) -> None:
+    parent = play(rig, *LAKE, "--actor", "random", "--episodes", 1, "--fps", 500)
+    steps = listed(rig, parent)[0]["episode"]["steps"]
+    browser.open(f"/run/{parent}?tab=episodes")
+    browser.sees("exact: all")
+    browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
+    browser.press("button", "Go on from here")
+    browser.press(".q-dialog .q-btn-toggle button", "Train on")
+    browser.sees("Every episode begins there")
+    assert "qlearning" in browser.find(".q-dialog .q-select", "Algorithm").text
+    browser.fill("Steps to train", "400")
+    browser.press(".q-dialog button", "Start")
+    browser.until(lambda: parent not in browser.driver.current_url, "the new run")
+    child = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
+    rig.until_phase(child, "completed")
+    spec = rig.run(child).spec
+    assert (spec.fork.run_id, spec.fork.step, spec.total_steps) == (parent, min(1, steps - 1), 400)
+    rig.shell("replay", child, "id:0-0", code=0)
 
 
 def test_who_may_only_look_sees_everything_and_steers_nothing(rig: PageRig) -> None:

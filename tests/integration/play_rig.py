@@ -7,14 +7,19 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from runspine.wire.v1.telemetry_pb2 import GetEpisodeResponse
-from tests.integration.training_rig import Trainer, start
+from services.worker.bdi import checkpoint
+from tests.integration.training_rig import ROOT, Trainer, start
 from tests.unit.checkpoint_files import QNetwork, saved
 from tests.unit.replay_rig import answers
 from tests.unit.view_rig import Watcher, until
 
+LEARNER = (ROOT / "services/worker/bdi/plans/learner.asl").read_text()
+# The way over the frozen lake: state → action.
+WAY = {0: 1, 4: 1, 8: 2, 9: 2, 10: 1, 14: 2}
 PLAYER = "services.worker.play.player"
 
 
@@ -91,3 +96,14 @@ def balancer(path: Path) -> Path:
     state["network.2.weight"][0, 0] = state["network.2.weight"][1, 1] = 1.0
     state["network.4.weight"][1, 0] = state["network.4.weight"][0, 1] = 1.0
     return saved(path, state)
+
+
+def walker(path: Path, plan_text: str = LEARNER, states: int = 16) -> Path:
+    """A checkpoint of a BDI agent that knows its way over the frozen lake."""
+    q, visits = np.zeros((states, 4)), np.zeros((states, 4), np.int64)
+    for state, action in WAY.items():
+        q[state, action], visits[state, action] = 1.0, 30
+    about = {"plan_text": plan_text, "env_id": "FrozenLake-v1", "step": 100, "confidence": 0.75}
+    with path.open("wb") as file:
+        checkpoint.write(file, {"q": q, "visits": visits}, about)
+    return path

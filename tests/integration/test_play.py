@@ -18,15 +18,17 @@ from runspine.embedded.credentials import load_credentials
 from runspine.embedded.home import Home
 from runspine.embedded.record import running_record
 from runspine.log.link import Account, Link
+from runspine.replay import Record
 from runspine.replay.finding import find_episode
 from runspine.settings import ServiceSettings
 from runspine.wire.v1.live_pb2 import ChooseActor, Control, Hud, Input
 from runspine.wire.v1.telemetry_pb2 import SqlRequest
-from tests.integration.evaluation_rig import Shell, until
+from tests.integration.evaluation_rig import ROOT, Shell, until
 from tests.integration.live_rig import Viewer, looking
 from tests.integration.play_rig import balancer
 
 FROZEN_LAKE = ("FrozenLake-v1", "--set", "env_kwargs.is_slippery=false")
+PLANS = ROOT / "services/worker/bdi/plans/learner.asl"
 GOAL = ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowRight"]
 
 
@@ -107,9 +109,9 @@ def episodes(shell: Shell, run_id: str, count: int = 1) -> list[dict[str, Any]]:
     return found
 
 
-def proven(shell: Shell, run_id: str) -> None:
-    """The first episode replays exactly: the exit code says so."""
-    shell("replay", run_id, "0", code=0)
+def proven(shell: Shell, run_id: str, episode: str = "0") -> None:
+    """The episode replays exactly: the exit code says so."""
+    shell("replay", run_id, episode, code=0)
 
 
 @pytest.mark.long  # In tests/e2e a person plays the same in the page.
@@ -225,11 +227,72 @@ def test_an_actor_is_known_as_soon_as_its_checkpoint_is(shell: Shell, checkpoint
     assert f"policy:{checkpoint}" not in {actor["name"] for actor in other}
 
 
+def test_who_does_not_fit_is_refused_before_anything_is_submitted(shell: Shell, checkpoint: str) -> None:
+    before = shell.json("ls", "--limit", 1)["runs"]
+    said = shell("play", "FrozenLake-v1", "--actor", f"policy:{checkpoint}", code=2).stderr
+    assert f"{checkpoint[:12]} does not fit FrozenLake-v1: its observations are" in said
+    assert "runspine actors --env FrozenLake-v1" in said
+    assert "or play in CartPole-v1, where it was made" in said
+    said = shell("play", "FrozenLake-v1", "--actor", "bdi", code=2).stderr
+    assert "there is no BDI agent for FrozenLake-v1 yet: train one" in said
+    said = shell("play", "CartPole-v1", "--actor", f"bdi:{PLANS}", code=2).stderr
+    assert "needs numbered states and actions, and CartPole-v1 sees Box(4)" in said
+    assert shell.json("ls", "--limit", 1)["runs"] == before
+
+
+def test_a_bdi_agent_plays_with_plans_from_a_file_and_its_steps_and_mind_are_on_record(shell: Shell) -> None:
+    run_id = submitted(shell, *FROZEN_LAKE, "--actor", f"bdi:{PLANS}", "--episodes", 1, "--fps", 500)
+    episodes(shell, run_id)
+    proven(shell, run_id)
+    assert rows(shell, run_id, "SELECT DISTINCT actor FROM steps") == [{"actor": "bdi"}]
+    until(lambda: shell.json("show", run_id)["run"]["phase"] == "completed", 30)
+    assert shell.json("mind", run_id)["goals"] == ["live"]
+
+
 @pytest.mark.long
-def test_a_policy_of_another_env_does_not_begin_and_says_what_to_do(shell: Shell, checkpoint: str) -> None:
-    arguments = ("FrozenLake-v1", "--actor", f"policy:{checkpoint}", "--episodes", 1)
-    said = shell("play", *arguments, code=1)
-    assert "does not fit FrozenLake-v1" in said.stdout + said.stderr
+def test_the_best_agent_of_a_bdi_run_plays_when_none_is_named(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "bdi.yaml"
+    file.write_text(
+        "runner: spade_bdi\nalgo: qlearning\nenv: FrozenLake-v1\n"
+        "env_kwargs: {is_slippery: false}\ntotal_steps: 8000\n"
+    )
+    shell("train", file)
+    until(lambda: shell.json("actors", "--env", "FrozenLake-v1")["actors"][2:], 60)
+    (best, *_) = shell.json("actors", "--env", "FrozenLake-v1")["actors"][2:]
+    assert best["kind"] == "bdi"
+    run_id = submitted(shell, *FROZEN_LAKE, "--actor", "bdi", "--episodes", 2, "--fps", 500)
+    found = episodes(shell, run_id, 2)
+    assert [each["episode"]["return"] for each in found] == [1.0, 1.0]
+    assert rows(shell, run_id, "SELECT DISTINCT actor FROM steps") == [{"actor": best["name"]}]
+    said = shell("play", "FrozenLake-v1", "--actor", f"policy:{best['name'][4:]}", code=2).stderr
+    assert "is a BDI agent: name it with --actor bdi:" in said
+
+
+@pytest.mark.long
+def test_a_training_from_a_fork_completes_and_begins_with_the_recorded_steps(shell: Shell) -> None:
+    parent = submitted(shell, "CartPole-v1", "--actor", "random", "--episodes", 1, "--fps", 2000)
+    steps = episodes(shell, parent)[0]["episode"]["steps"]
+    small = ("--set", "total_steps=256", "--set", "params.num_steps=64", "--set", "params.num_envs=2")
+    fork = ("fork", parent, "0", "--step", steps - 3, "--algo", "ppo")
+    assert "completed" in shell(*fork, *small).stdout
+    run = shell.json("ls", "--limit", 1)["runs"][0]["run"]
+    lineage = run["spec"]["fork"]
+    assert (lineage["run_id"], lineage["step"], run["spec"]["env"]) == (parent, steps - 3, "CartPole-v1")
+    with shell.client() as client:
+        old, new = find_episode(client, parent, "0"), find_episode(client, run["id"], "id:0-0")
+    assert_same(old, new, steps - 3)
+    assert new.length > steps - 3
+    proven(shell, run["id"], "id:0-0")
+    said = shell("fork", parent, "0", "--step", steps, "--algo", "ppo", code=2).stderr
+    assert f"fork it at {steps - 1} or before" in said
+
+
+def assert_same(old: Record, new: Record, steps: int) -> None:
+    """Bit for bit."""
+    for step in range(steps):
+        one, other = old.step(step), new.step(step)
+        assert one.observation.tobytes() == other.observation.tobytes()
+        assert one._replace(observation=None) == other._replace(observation=None)
 
 
 @pytest.mark.long
@@ -245,10 +308,7 @@ def test_a_fork_from_the_command_line_repeats_the_first_steps_bit_for_bit(
     proven(shell, child)
     with shell.client() as client:
         old, new = (find_episode(client, run_id, "0") for run_id in (parent, child))
-    for step in range(steps - 3):
-        one, other = old.step(step), new.step(step)
-        assert one.observation.tobytes() == other.observation.tobytes()
-        assert one._replace(observation=None) == other._replace(observation=None)
+    assert_same(old, new, steps - 3)
     assert new.length > steps - 3
     actors = dict.fromkeys(block.actor for block in new.said.blocks)
     assert list(actors) == [f"fork:{parent}:0", f"policy:{checkpoint}"]

@@ -8,10 +8,13 @@ import pytest
 
 from runspine.forking import fork_point
 from runspine.replay import Record, Replay
-from tests.integration.play_rig import Game, actors_in, balancer
+from runspine.wire.v1.telemetry_pb2 import GetEpisodeResponse
+from tests.integration.play_rig import Game, actors_in, balancer, walker
 
 RUN = "01JCZW9T3N5Q8R7V2K4M6P0XYB"
 POLICY = "policy:" + "ab" * 32
+AGENT = "bdi:" + "ef" * 32
+LAKE = ("--env-id", "FrozenLake-v1", "--env-kwargs", '{"is_slippery": false}')
 
 
 @pytest.fixture
@@ -20,7 +23,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_a_person_plays_frozen_lake_key_by_key_and_the_episode_replays(tmp_path: Path) -> None:
-    game = Game(tmp_path / "g", "--env-id", "FrozenLake-v1", "--env-kwargs", '{"is_slippery": false}')
+    game = Game(tmp_path / "g", *LAKE)
     game.until(lambda: game.hud.get("waiting"))
     assert {hint["key"] for hint in game.hud["keys"]} == {"ArrowLeft", "ArrowDown", "ArrowRight", "ArrowUp"}
     for key in "DDRRDR":
@@ -69,60 +72,76 @@ def test_a_policy_of_another_env_is_refused_with_a_way_out(tmp_path: Path, check
     game.end()
 
 
+def by_chance(folder: Path) -> GetEpisodeResponse:
+    """An episode of CartPole that chance has played."""
+    pace = ("--steps-per-second", 500, "--episodes", 1)
+    game = Game(folder, "--env-id", "CartPole-v1", "--actor", "random", *pace)
+    game.trainer.succeed()
+    (original,) = game.end()
+    return original
+
+
+def forked(path: Path, original: GetEpisodeResponse, at: int) -> tuple[str, Path]:
+    """The arguments of a session that begins there."""
+    path.write_bytes(fork_point(RUN, original, at).SerializeToString())
+    return "--fork", path
+
+
 def test_a_fork_goes_on_from_the_very_step_and_its_first_steps_are_the_same(
     tmp_path: Path, checkpoint: Path
 ) -> None:
-    game = Game(
-        tmp_path / "a",
-        "--env-id",
-        "CartPole-v1",
-        "--actor",
-        "random",
-        "--steps-per-second",
-        500,
-        "--episodes",
-        1,
-    )
-    game.trainer.succeed()
-    (original,) = game.end()
+    original = by_chance(tmp_path / "a")
     at = int(original.entry.episode.steps) - 2
-    (tmp_path / "fork.record").write_bytes(fork_point(RUN, original, at).record)
-    fork = ("--fork", tmp_path / "fork.record", "--fork-name", f"fork:{RUN}:0")
-    other = Game(
-        tmp_path / "b", "--env-id", "CartPole-v1", *fork, "--actor", POLICY, "--checkpoint", checkpoint,
-        "--steps-per-second", 1000, "--episodes", 1,
-    )  # fmt: skip
+    fork = forked(tmp_path / "fork.point", original, at)
+    actor = ("--actor", POLICY, "--checkpoint", checkpoint)
+    pace = ("--steps-per-second", 1000, "--episodes", 1)
+    other = Game(tmp_path / "b", "--env-id", "CartPole-v1", *fork, *actor, *pace)
     other.trainer.succeed()
-    (forked,) = other.end()
-    old, new = Record(original), Record(forked)
+    (forked_one,) = other.end()
+    old, new = Record(original), Record(forked_one)
     assert new.length > at
     for step in range(at):
         assert old.step(step)._replace(observation=None) == new.step(step)._replace(observation=None)
         assert old.step(step).observation.tobytes() == new.step(step).observation.tobytes()
-    assert actors_in(forked) == [(f"fork:{RUN}:0", at), (POLICY, new.length - at)]
+    assert actors_in(forked_one) == [(f"fork:{RUN}:0", at), (POLICY, new.length - at)]
     assert Replay(new).verdict.exact
     assert f"replayed exactly: {at} steps" in other.trainer.output
 
 
 def test_a_fork_that_diverges_does_not_begin(tmp_path: Path) -> None:
-    game = Game(
-        tmp_path / "a",
-        "--env-id",
-        "CartPole-v1",
-        "--actor",
-        "random",
-        "--steps-per-second",
-        500,
-        "--episodes",
-        1,
-    )
-    game.trainer.succeed()
-    (original,) = game.end()
+    original = by_chance(tmp_path / "a")
     original.blocks[0].reward.data = bytes(len(original.blocks[0].reward.data))
-    (tmp_path / "fork.record").write_bytes(fork_point(RUN, original, 5).record)
-    other = Game(
-        tmp_path / "b", "--env-id", "CartPole-v1", "--fork", tmp_path / "fork.record", "--episodes", 1
-    )
+    fork = forked(tmp_path / "fork.point", original, 5)
+    other = Game(tmp_path / "b", "--env-id", "CartPole-v1", *fork, "--episodes", 1)
     assert other.trainer.wait() == 1
     assert "diverges on replay, so there is no such moment here" in other.trainer.output
     other.end()
+
+
+def test_a_person_hands_over_to_a_bdi_agent_and_goes_on_when_its_plans_fail(tmp_path: Path) -> None:
+    game = Game(tmp_path / "g", *LAKE, "--steps-per-second", 20)
+    game.until(lambda: game.hud.get("waiting"))
+    game.press("ArrowDown")
+    broken = walker(tmp_path / "broken.npz", "!go. +!go <- .finish.")
+    game.choose("bdi:" + "cd" * 32, path=str(broken))
+    game.until(lambda: "cannot go on, human does: its plans fail" in game.hud["notice"])
+    assert game.hud["actor"] == "human"
+    game.choose(AGENT, path=str(walker(tmp_path / "good.npz")))
+    game.until(lambda: any(line["type"] == "episode" for line in game.lines))
+    game.choose("human")
+    first, *_ = game.end()
+    assert actors_in(first) == [("human", 1), (AGENT, 5)]
+    assert getattr(first.entry.episode, "return") == 1.0
+    assert Replay(Record(first)).verdict.exact
+    minds = [line for line in game.lines if line["type"] == "mind"]
+    assert minds
+    assert minds[0]["goals"] == ["live"]
+
+
+def test_a_session_whose_only_actor_is_stuck_ends_and_says_why(tmp_path: Path) -> None:
+    plans = tmp_path / "plans.asl"
+    plans.write_text("!go. +!go <- .begin; .act(17).")
+    game = Game(tmp_path / "g", *LAKE, "--actor", "bdi", "--plans", plans, "--episodes", 1)
+    assert game.trainer.wait() == 1
+    assert "bdi cannot go on in FrozenLake-v1: its plans fail: plans:1: .act(17)" in game.trainer.output
+    game.end()

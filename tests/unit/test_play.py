@@ -12,16 +12,19 @@ import pytest
 from gymnasium import spaces
 
 from runspine.errors import Invalid
-from runspine.forking import fork_point, record_of
+from runspine.fitting import Spaces, misfit
+from runspine.forking import begin_at, fork_point, record_of
 from runspine.plain import to_plain
 from runspine.replay import Record, Replay
 from runspine.runfile import changed, parse
 from runspine.wire.v1.runner_pb2 import AlgoInfo, Param, RunnerInfo
 from runspine.wire.v1.spec_pb2 import PLAY, TRAIN, Dataset, ForkPoint, Play, RunSpec, Value, WarmStart
 from runspine.wire.v1.telemetry_pb2 import GetEpisodeResponse
+from services.dashboard.core.forks import algos_for
+from services.orchestrator.core.fork_rules import fork_flaws
 from services.orchestrator.core.spec_rules import violations, with_defaults
+from services.worker.algorithms.fork import Fork
 from services.worker.play.actors import Actor, Loading, NoActor, chance
-from services.worker.play.fork import Fork
 from services.worker.play.keys import DOWN, LEFT, RIGHT, SPACE, UP, family, is_turn_based, keys_for
 from services.worker.play.launching import command
 from services.worker.play.orders import Choose, Key, Pace, order_of
@@ -65,7 +68,10 @@ def test_a_session_needs_an_env_and_nothing_else() -> None:
     [
         ({"play": Play(actor="dog")}, "spec.play.actor", "human, random"),
         ({"play": Play(actor="policy:abc")}, "spec.play.actor", "policy:<sha256>"),
-        ({"play": Play(actor="bdi")}, "spec.play.actor", "spade_bdi"),
+        ({"play": Play(actor="bdi")}, "spec.play.actor", "bdi:FILE"),
+        ({"play": Play(actor="random", plan_text="!go.")}, "spec.play.plan_text", "remove it"),
+        ({"play": Play(fork=ForkPoint(run_id=RUN, record=b"1", every=True))}, "spec.play.fork.every", "once"),
+        ({"fork": ForkPoint(run_id=RUN, record=b"1")}, "spec.fork", "mode train alone"),
         ({"play": Play(steps_per_second=-1)}, "spec.play.steps_per_second", "0.1 to 10000"),
         ({"play": Play(episodes=2_000_000)}, "spec.play.episodes", "1000000"),
         ({"play": Play(fork=ForkPoint(run_id=RUN))}, "spec.play.fork.record", "--fork"),
@@ -79,6 +85,56 @@ def test_a_session_needs_an_env_and_nothing_else() -> None:
 )
 def test_what_is_wrong_with_a_session_is_named(fields: dict[str, Any], field: str, words: str) -> None:
     assert words in flaws(asked(**fields))[field]
+
+
+def test_a_training_begins_at_a_fork_where_its_runner_can() -> None:
+    point = ForkPoint(run_id=RUN, episode=4, step=7, record=b"x", every=True)
+    wanted = {"mode": TRAIN, "algo": "ppo", "fork": point}
+    able = RunnerInfo(name="able", algos=[AlgoInfo(name="ppo")], modes=[TRAIN], forks=True)
+    assert list(fork_flaws(asked(**wanted), {"builtin": able})) == []
+    able.forks = False
+    ((field, words),) = fork_flaws(asked(**wanted), {"builtin": able, "other": RunnerInfo(forks=True)})
+    assert field == "spec.fork"
+    assert "those that can: other" in words
+    point.Clear()
+    assert {field for field, _ in fork_flaws(asked(mode=TRAIN, fork=point), {})} == {
+        "spec.fork.run_id",
+        "spec.fork.record",
+    }
+
+
+def test_the_env_of_a_training_is_that_of_its_fork(tmp_path: Path) -> None:
+    record = Record(random_episode(tmp_path, "FrozenLake-v1", is_slippery=False))
+    spec = RunSpec(runner="builtin", algo="qlearning")
+    begin_at(spec, ForkPoint(run_id=RUN, record=b"x"), record)
+    assert (spec.env, spec.env_kwargs["is_slippery"]) == ("FrozenLake-v1", Value(boolean=False))
+    assert spec.fork.run_id == RUN
+    with pytest.raises(Invalid, match="is in FrozenLake-v1, not in CartPole-v1"):
+        begin_at(RunSpec(env="CartPole-v1"), ForkPoint(), record)
+    with pytest.raises(Invalid, match="is_slippery False, not True"):
+        begin_at(RunSpec(env_kwargs={"is_slippery": Value(boolean=True)}), ForkPoint(), record)
+    assert algos_for(record) == ["qlearning", "ppo", "dqn"]
+    assert algos_for(Record(random_episode(tmp_path, "Pendulum-v1"))) == ["ppo", "sac"]
+
+
+def random_episode(folder: Path, env_id: str, **kwargs: Any) -> GetEpisodeResponse:
+    def play(told: Any) -> None:
+        random_play(told.wrap(gymnasium.make(env_id, **kwargs)), 1)
+
+    return recorded(folder / env_id, play)[0]
+
+
+def test_who_sees_or_does_something_else_does_not_fit() -> None:
+    pole, lake = Spaces("Box", 4, "Discrete", 2), Spaces("Discrete", 16, "Discrete", 4)
+    assert misfit(pole, lake) == "its observations are Box(4), and those here are Discrete(16)"
+    assert (
+        misfit(lake, Spaces("Discrete", 16, "Box", 4))
+        == "its actions are Discrete(4), and those here are Box(4)"
+    )
+    assert misfit(Spaces(inputs=4, outputs=2), pole) == misfit(pole, pole) == misfit(Spaces(), lake) == ""
+    assert "are 8 numbers, and those here are Box(4)" in misfit(Spaces(inputs=8), pole)
+    assert lake.is_table
+    assert not pole.is_table
 
 
 def test_a_run_file_can_ask_for_a_session_and_a_fork_survives_a_change() -> None:
@@ -95,12 +151,10 @@ def test_a_run_file_can_ask_for_a_session_and_a_fork_survives_a_change() -> None
 
 def test_the_command_says_everything() -> None:
     play = Play(actor="random", steps_per_second=12.5, turn_based=False, episodes=3)
-    play.fork.CopyFrom(ForkPoint(run_id=RUN, episode=4, step=7, record=b"x"))
     words = command("python", asked(play=play, seed=5, env_kwargs={"g": Value(number=9.8)}))
     assert " ".join(words) == (
         "python -m services.worker.play.player --env-id CartPole-v1 --actor random "
-        '--env-kwargs {"g": 9.8} --seed 5 --steps-per-second 12.5 --no-turn-based --episodes 3 '
-        f"--fork fork.record --fork-name fork:{RUN}:4"
+        '--env-kwargs {"g": 9.8} --seed 5 --steps-per-second 12.5 --no-turn-based --episodes 3'
     )
 
 
@@ -334,9 +388,9 @@ def test_a_fork_in_an_env_that_carries_something_over_a_reset_is_whole_too(tmp_p
         random_play(listener.wrap(gymnasium.make("BipedalWalker-v3")), 3, longest=60)
 
     said = recorded(tmp_path / "a", play)[-1]
-    path = tmp_path / "fork.record"
-    path.write_bytes(fork_point(RUN, said, 30).record)
-    fork = Fork(path, "fork")
+    path = tmp_path / "fork.point"
+    path.write_bytes(fork_point(RUN, said, 30).SerializeToString())
+    fork = Fork(path)
 
     def go_on(listener: Any) -> None:
         env = listener.wrap(fork.env())

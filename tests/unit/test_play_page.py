@@ -31,7 +31,7 @@ def test_everybody_who_fits_is_an_actor_and_nobody_else() -> None:
         card("f", source="elsewhere.zip"),
     ]
     found = actors_of(cards, [Actor(name="champion", card=cards[0])], "CartPole-v1")
-    assert [actor.name[:8] for actor in found] == ["human", "random", "policy:a", "policy:f"]
+    assert [actor.name[:8] for actor in found] == ["human", "random", "policy:a", "bdi:eeee", "policy:f"]
     best = found[2]
     assert (best.observes, best.score, best.run_id, best.activated) == (
         "4 numbers",
@@ -40,8 +40,8 @@ def test_everybody_who_fits_is_an_actor_and_nobody_else() -> None:
         ("champion",),
     )
     assert title_of(best) == "champion · ppo at step 4,096 · return 481.5 · aaaaaaaa"
-    assert found[3].run_id == ""
-    assert len(actors_of(cards)) == 5, "of all envs"
+    assert (found[3].title, found[4].run_id) == ("BDI agent at step 4,096", "")
+    assert len(actors_of(cards)) == 6, "of all envs"
 
 
 def test_what_a_page_says_goes_on_with_the_persons_name() -> None:

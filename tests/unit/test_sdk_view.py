@@ -83,17 +83,40 @@ def test_a_frame_shows_the_env_and_says_step_episode_and_return_so_far(
     told.lines()
 
 
+class Dot(gymnasium.Env[Any, Any]):
+    """Drawn in no time: what is measured with it is the plan, not the drawing."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    render_mode = None
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, **_: Any) -> tuple[int, dict[str, Any]]:
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        return 1, 1.0, False, False, {}
+
+    def render(self) -> Any:
+        return np.zeros((2, 2, 3), np.uint8)
+
+
 def test_frames_come_at_the_rate_that_was_asked_for(watcher: Watcher, tmp_path: Path) -> None:
     told = listener(watcher, tmp_path)
-    env = told.wrap(gymnasium.make("CartPole-v1"))
-    env.reset(seed=1)
+    env = told.wrap(Dot())
+    env.reset()
     step_until(env, lambda: watcher.connections)
     watcher.look(fps=10)
     step_until(env, lambda: watcher.seen)
-    began, first = time.monotonic(), told.run.view.drawn
-    step_until(env, lambda: time.monotonic() > began + 1.5 and told.run.view.drawn >= first + 3)
-    # At most what was asked for; a machine that is loaded does not reach it.
-    assert told.run.view.drawn - first <= 10 * (time.monotonic() - began) + 2
+    began, first = time.time(), told.run.view.drawn
+    # Tenths of a second in which it came to step at all: on a loaded machine there are few, and one
+    # frame is due in each of them.
+    tenths = set()
+    while time.time() < began + 2.0:
+        env.step(0)
+        tenths.add(int(time.time() * 10))
+    drawn = told.run.view.drawn - first
+    assert 0.8 * len(tenths) - 1 <= drawn <= len(tenths) + 1
     told.lines()
 
 

@@ -26,7 +26,7 @@ LIST: ParamType
 MAP: ParamType
 
 class RunnerInfo(_message.Message):
-    __slots__ = ("name", "summary", "modes", "algos", "envs", "params", "takes_command", "resumes", "open_params", "not_ready", "warm_starts", "needs_gpu", "open_envs", "action_spaces", "observation_spaces", "videos", "services", "datasets", "uses_gpu", "example")
+    __slots__ = ("name", "summary", "modes", "algos", "envs", "params", "takes_command", "resumes", "open_params", "not_ready", "warm_starts", "needs_gpu", "open_envs", "action_spaces", "observation_spaces", "videos", "services", "datasets", "uses_gpu", "example", "forks")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     MODES_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class RunnerInfo(_message.Message):
     DATASETS_FIELD_NUMBER: _ClassVar[int]
     USES_GPU_FIELD_NUMBER: _ClassVar[int]
     EXAMPLE_FIELD_NUMBER: _ClassVar[int]
+    FORKS_FIELD_NUMBER: _ClassVar[int]
     name: str
     summary: str
     modes: _containers.RepeatedScalarFieldContainer[_spec_pb2.Mode]
@@ -67,7 +68,8 @@ class RunnerInfo(_message.Message):
     datasets: _containers.RepeatedScalarFieldContainer[str]
     uses_gpu: bool
     example: _spec_pb2.RunSpec
-    def __init__(self, name: _Optional[str] = ..., summary: _Optional[str] = ..., modes: _Optional[_Iterable[_Union[_spec_pb2.Mode, str]]] = ..., algos: _Optional[_Iterable[_Union[AlgoInfo, _Mapping]]] = ..., envs: _Optional[_Iterable[str]] = ..., params: _Optional[_Iterable[_Union[Param, _Mapping]]] = ..., takes_command: _Optional[bool] = ..., resumes: _Optional[bool] = ..., open_params: _Optional[bool] = ..., not_ready: _Optional[str] = ..., warm_starts: _Optional[bool] = ..., needs_gpu: _Optional[bool] = ..., open_envs: _Optional[bool] = ..., action_spaces: _Optional[_Iterable[str]] = ..., observation_spaces: _Optional[_Iterable[str]] = ..., videos: _Optional[bool] = ..., services: _Optional[_Iterable[str]] = ..., datasets: _Optional[_Iterable[str]] = ..., uses_gpu: _Optional[bool] = ..., example: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ...) -> None: ...
+    forks: bool
+    def __init__(self, name: _Optional[str] = ..., summary: _Optional[str] = ..., modes: _Optional[_Iterable[_Union[_spec_pb2.Mode, str]]] = ..., algos: _Optional[_Iterable[_Union[AlgoInfo, _Mapping]]] = ..., envs: _Optional[_Iterable[str]] = ..., params: _Optional[_Iterable[_Union[Param, _Mapping]]] = ..., takes_command: _Optional[bool] = ..., resumes: _Optional[bool] = ..., open_params: _Optional[bool] = ..., not_ready: _Optional[str] = ..., warm_starts: _Optional[bool] = ..., needs_gpu: _Optional[bool] = ..., open_envs: _Optional[bool] = ..., action_spaces: _Optional[_Iterable[str]] = ..., observation_spaces: _Optional[_Iterable[str]] = ..., videos: _Optional[bool] = ..., services: _Optional[_Iterable[str]] = ..., datasets: _Optional[_Iterable[str]] = ..., uses_gpu: _Optional[bool] = ..., example: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., forks: _Optional[bool] = ...) -> None: ...
 
 class AlgoInfo(_message.Message):
     __slots__ = ("name", "summary", "params", "needs_dataset")

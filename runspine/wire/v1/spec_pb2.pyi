@@ -65,7 +65,7 @@ class ValueMap(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, Value]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play")
+    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork")
     class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +120,7 @@ class RunSpec(_message.Message):
     EVALUATION_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     PLAY_FIELD_NUMBER: _ClassVar[int]
+    FORK_FIELD_NUMBER: _ClassVar[int]
     name: str
     runner: str
     algo: str
@@ -146,33 +147,38 @@ class RunSpec(_message.Message):
     evaluation: Evaluation
     dataset: Dataset
     play: Play
-    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ...) -> None: ...
+    fork: ForkPoint
+    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ...) -> None: ...
 
 class Play(_message.Message):
-    __slots__ = ("actor", "steps_per_second", "turn_based", "episodes", "fork")
+    __slots__ = ("actor", "steps_per_second", "turn_based", "episodes", "fork", "plan_text")
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     STEPS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     TURN_BASED_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     FORK_FIELD_NUMBER: _ClassVar[int]
+    PLAN_TEXT_FIELD_NUMBER: _ClassVar[int]
     actor: str
     steps_per_second: float
     turn_based: bool
     episodes: int
     fork: ForkPoint
-    def __init__(self, actor: _Optional[str] = ..., steps_per_second: _Optional[float] = ..., turn_based: _Optional[bool] = ..., episodes: _Optional[int] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ...) -> None: ...
+    plan_text: str
+    def __init__(self, actor: _Optional[str] = ..., steps_per_second: _Optional[float] = ..., turn_based: _Optional[bool] = ..., episodes: _Optional[int] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., plan_text: _Optional[str] = ...) -> None: ...
 
 class ForkPoint(_message.Message):
-    __slots__ = ("run_id", "episode", "step", "record")
+    __slots__ = ("run_id", "episode", "step", "record", "every")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
+    EVERY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     episode: int
     step: int
     record: bytes
-    def __init__(self, run_id: _Optional[str] = ..., episode: _Optional[int] = ..., step: _Optional[int] = ..., record: _Optional[bytes] = ...) -> None: ...
+    every: bool
+    def __init__(self, run_id: _Optional[str] = ..., episode: _Optional[int] = ..., step: _Optional[int] = ..., record: _Optional[bytes] = ..., every: _Optional[bool] = ...) -> None: ...
 
 class Dataset(_message.Message):
     __slots__ = ("name", "digest")

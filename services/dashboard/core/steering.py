@@ -9,7 +9,7 @@ from typing import Any
 from runspine.wire.v1.live_pb2 import ChooseActor, Control, Input, Pace
 
 MOST_KEY = 32
-_ACTOR = re.compile(r"(human|random|bdi|policy:[0-9a-f]{64})\Z")
+_ACTOR = re.compile(r"(human|random|(policy|bdi):[0-9a-f]{64})\Z")
 
 
 def control_of(said: Any, person: str) -> Control:

@@ -76,7 +76,7 @@ async def actors_for(visitor: Visitor, env: str) -> list[ActorInfo]:
 
 
 def title_of(actor: ActorInfo) -> str:
-    if actor.kind != "policy":
+    if actor.kind not in ("policy", "bdi"):
         return actor.title
     words = [*actor.activated, actor.title]
     if actor.score is not None:

@@ -64,7 +64,7 @@ class EpisodesTab:
             )
             self._order.on_value_change(self._first)
             if self._visitor.person.may_run:
-                ui.button("Play on from here", icon="call_split", on_click=self._fork).props("flat dense")
+                ui.button("Go on from here", icon="call_split", on_click=self._fork).props("flat dense")
             ui.space()
             self._count = ui.label().classes("rs-quiet")
             self._back = _arrow("chevron_left", "Page before", self._before)

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Iterator
 
-from runspine.ids import is_ulid
 from runspine.wire.v1.spec_pb2 import PLAY, RunSpec
 
 MOST_EPISODES = 1_000_000
 FASTEST = 10_000.0
-_ACTOR = re.compile(r"(human|random|bdi|policy:[0-9a-f]{64})\Z")
+MOST_PLANS = 100_000
+_ACTOR = re.compile(r"(human|random|bdi|(policy|bdi):[0-9a-f]{64})\Z")
 
 
 def play_flaws(spec: RunSpec) -> Iterator[tuple[str, str]]:
@@ -25,11 +25,20 @@ def play_flaws(spec: RunSpec) -> Iterator[tuple[str, str]]:
 def _of_play(spec: RunSpec) -> Iterator[tuple[str, str]]:
     wanted = spec.play
     if wanted.actor and not _ACTOR.match(wanted.actor):
-        what = f"{wanted.actor[:80]!r} is not human, random, bdi or policy:<sha256>: `runspine play` finds it"
+        what = f"{wanted.actor[:80]!r} is not human, random, policy:<sha256> or bdi[:<sha256>]"
+        yield "spec.play.actor", f"{what}: `runspine play` finds it"
+    elif wanted.actor == "bdi" and not wanted.plan_text:
+        what = (
+            "an agent without a checkpoint needs play.plan_text: `runspine play --actor bdi:FILE` puts it in"
+        )
         yield "spec.play.actor", what
-    elif wanted.actor == "bdi":
-        what = "an agent of spade_bdi reasons in its own process and cannot be handed single steps: "
-        yield "spec.play.actor", what + "let it act with `runner: spade_bdi, mode: evaluate`"
+    if wanted.plan_text and not wanted.actor.startswith("bdi"):
+        yield "spec.play.plan_text", "is for actor bdi or bdi:<sha256>: remove it"
+    if len(wanted.plan_text) > MOST_PLANS:
+        yield (
+            "spec.play.plan_text",
+            f"{len(wanted.plan_text)} characters, more than the {MOST_PLANS} accepted",
+        )
     pace = wanted.steps_per_second
     if not math.isfinite(pace) or not (pace == 0 or 0.1 <= pace <= FASTEST):
         what = f"{pace} is out of range: 0.1 to {FASTEST:.0f} a second, or 0 for the env's own rate"
@@ -40,15 +49,3 @@ def _of_play(spec: RunSpec) -> Iterator[tuple[str, str]]:
         yield "spec.warm_start", "a session has actors instead: use play.actor: policy:<sha256>"
     if spec.params:
         yield "spec.params", "a session takes no parameters of a training: remove them"
-    if wanted.HasField("fork"):
-        yield from _of_fork(spec)
-
-
-def _of_fork(spec: RunSpec) -> Iterator[tuple[str, str]]:
-    fork = spec.play.fork
-    if not is_ulid(fork.run_id):
-        what = f"{fork.run_id[:80]!r} is not the id of a run: give all 26 characters"
-        yield "spec.play.fork.run_id", what
-    if not fork.record:
-        what = "is missing: `runspine play --fork RUN:EPISODE:STEP` puts the episode in"
-        yield "spec.play.fork.record", what

@@ -26,6 +26,7 @@ from runspine.wire.v1.runner_pb2 import (
 from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, Mode, ObservationPolicy, RunSpec, Value
 from services.orchestrator.core.dataset_rules import dataset_flaws
 from services.orchestrator.core.evaluation_rules import DEFAULT_EPISODES, evaluation_flaws
+from services.orchestrator.core.fork_rules import fork_flaws
 from services.orchestrator.core.play_rules import play_flaws
 
 MAX_SPEC_BYTES = 256 << 10
@@ -89,6 +90,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
         *_warm_start(spec),
         *(Violation(field, what) for field, what in evaluation_flaws(spec)),
         *(Violation(field, what) for field, what in play_flaws(spec)),
+        *(Violation(field, what) for field, what in fork_flaws(spec, runners)),
         *(Violation(field, what) for field, what in dataset_flaws(spec, runners)),
         *_labels(spec),
         *_variables(spec),
@@ -97,7 +99,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
 
 
 def _unknown(spec: RunSpec) -> Iterator[Violation]:
-    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play")
+    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play", "fork")
     for message, field in ((spec, "spec"), *((getattr(spec, name), f"spec.{name}") for name in inner)):
         unknown = UnknownFieldSet(message)
         numbers = [str(unknown[index].field_number) for index in range(len(unknown))]

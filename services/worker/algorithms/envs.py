@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +13,9 @@ from gymnasium import spaces
 
 import runspine
 from services.worker.algorithms.packing import Array, pack, unpack
+
+if TYPE_CHECKING:
+    from services.worker.algorithms.fork import Fork
 
 
 class Unfit(Exception):
@@ -42,10 +45,23 @@ class Step:
 
 
 class Envs:
-    """`flat` turns observations into rows of floats; otherwise they stay the integers of a tabular env."""
+    """`flat` turns observations into rows of floats; otherwise they stay the integers of a tabular env.
 
-    def __init__(self, env_id: str, kwargs: str, count: int, seed: int, *, flat: bool = True) -> None:
-        made = [make(env_id, kwargs) for _ in range(count)]
+    With a `fork`, the first episode of slot 0 begins where its record leads, or every episode does.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        kwargs: str,
+        count: int,
+        seed: int,
+        *,
+        flat: bool = True,
+        fork: Fork | None = None,
+    ) -> None:
+        made = [fork.env() if fork else make(env_id, kwargs) for _ in range(count)]
+        self._fork = fork
         self.observations: spaces.Space[Any] = made[0].observation_space
         self.actions: spaces.Space[Any] = made[0].action_space
         # Innermost, so that the actions and rewards on record are the env's own.
@@ -67,8 +83,18 @@ class Envs:
     def reset(self) -> None:
         """Begin every env's first episode."""
         for slot, env in enumerate(self.envs):
-            first, _ = env.reset(seed=self.seed + slot)
+            if self._fork and (slot == 0 or self._fork.every):
+                first = self._forked(slot)
+            else:
+                first, _ = env.reset(seed=self.seed + slot)
             self.obs[slot] = self._encode(first)
+
+    def _forked(self, slot: int) -> Any:
+        """An episode that begins with the recorded steps: they count in its return and its length."""
+        assert self._fork is not None
+        stands = self._fork.reach(self.envs[slot])
+        self._totals[slot], self._lengths[slot] = stands.value, stands.steps
+        return stands.observation
 
     def step(self, actions: Array) -> Step:
         """One action in each env. An env whose episode ends begins the next in the same step."""
@@ -88,7 +114,8 @@ class Envs:
                 episodes.append(Episode(self._totals[slot], self._lengths[slot]))
                 self.on_end(slot, episodes[-1])
                 self._totals[slot], self._lengths[slot] = 0.0, 0
-                seen, _ = env.reset()
+                again = self._fork is not None and self._fork.every
+                seen = self._forked(slot) if again else env.reset()[0]
             obs[slot] = self._encode(seen)
         self.obs = obs
         return Step(obs, rewards, terminated, truncated, final, episodes)
@@ -115,14 +142,20 @@ class Envs:
         self._totals, self._lengths = list(state["totals"]), list(state["lengths"])
 
 
-def make(env_id: str, kwargs: str) -> gym.Env[Any, Any]:
-    """The env, or Unfit with the reason in a sentence."""
+def given_kwargs(text: str) -> dict[str, Any]:
+    """Arguments of gymnasium.make. Raises Unfit."""
     try:
-        given = json.loads(kwargs or "{}")
+        given = json.loads(text or "{}")
     except ValueError as error:
         raise Unfit(f"--env-kwargs is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise Unfit('--env-kwargs must be a JSON object, such as {"is_slippery": false}')
+    return given
+
+
+def make(env_id: str, kwargs: str) -> gym.Env[Any, Any]:
+    """The env, or Unfit with the reason in a sentence."""
+    given = given_kwargs(kwargs)
     try:
         return gym.make(env_id, **given)
     except (gym.error.Error, ImportError, TypeError, ValueError, KeyError) as error:

@@ -303,7 +303,7 @@ def train(args: Args) -> None:
     if size < args.num_minibatches:
         raise Unfit(f"a batch of {size} steps cannot be cut into {args.num_minibatches} minibatches")
     training = Training("ppo", args)
-    envs = Envs(args.env_id, args.env_kwargs, args.num_envs, args.seed)
+    envs = Envs(args.env_id, args.env_kwargs, args.num_envs, args.seed, fork=training.fork)
     learner = Learner(args, training, envs)
     global_step = learner.begin()
     done = global_step - learner.rollout.filled * args.num_envs

@@ -134,7 +134,7 @@ class Learner:
 
 def train(args: Args) -> None:
     training = Training("qlearning", args)
-    envs = Envs(args.env_id, args.env_kwargs, 1, args.seed, flat=False)
+    envs = Envs(args.env_id, args.env_kwargs, 1, args.seed, flat=False, fork=training.fork)
     learner = Learner(args, training, envs)
     start = global_step = learner.begin()
     for global_step in range(start + 1, args.total_timesteps + 1):

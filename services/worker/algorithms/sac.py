@@ -245,7 +245,7 @@ def bounded(space: spaces.Space[Any], env_id: str) -> spaces.Box:
 
 def train(args: Args) -> None:
     training = Training("sac", args)
-    envs = Envs(args.env_id, args.env_kwargs, 1, args.seed)
+    envs = Envs(args.env_id, args.env_kwargs, 1, args.seed, fork=training.fork)
     learner = Learner(args, training, envs)
     start = global_step = learner.begin()
     for global_step in range(start + 1, args.total_timesteps + 1):

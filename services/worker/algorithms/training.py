@@ -17,6 +17,7 @@ import runspine
 from services.worker.algorithms.cadence import FRAMES, Cadence
 from services.worker.algorithms.checkpoints import Checkpoints, Unusable, load
 from services.worker.algorithms.envs import Envs, Episode, Unfit
+from services.worker.algorithms.fork import fork_of
 from services.worker.algorithms.history import History, summary_table
 from services.worker.algorithms.randomness import Randomness
 from services.worker.algorithms.ranges import flaws
@@ -56,6 +57,7 @@ class Training:
         torch.backends.cudnn.deterministic = getattr(args, "torch_deterministic", True)
         self.device = pick_device(getattr(args, "cuda", False), getattr(args, "require_cuda", False))
         self.run = runspine.init(config=vars(args), total_steps=args.total_timesteps)
+        self.fork = fork_of(args.env_id, args.env_kwargs)
         self.name = f"{args.env_id}__{algo}__{args.seed}__{int(time.time())}"
         self.random = Randomness(args.seed)
         self.history = History(args.total_timesteps)
@@ -95,10 +97,17 @@ class Training:
             envs.on_end = Cadence(self._crew, every, envs, self.run).ended
         if step == 0:
             envs.reset()
+            self._tell_fork()
         self.checkpoints.begin(step)
         self._started, self._first = time.monotonic(), step
         say(f"{self.name}: {self.args.total_timesteps:,} steps on {self.device}")
         return step
+
+    def _tell_fork(self) -> None:
+        if self.fork:
+            which = "every episode" if self.fork.every else "the first episode of slot 0"
+            steps = self.fork.record.length
+            say(f"{self.fork.name} replayed exactly: {which} begins after its first {steps:,} steps")
 
     def episodes(self, step: int, ended: list[Episode]) -> None:
         """Keep and tell the episodes that have just ended."""

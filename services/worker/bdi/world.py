@@ -51,6 +51,11 @@ class World:
             env = gym.make(self.args.env_id, **json.loads(self.args.env_kwargs))
         except (gym.error.Error, ImportError, TypeError, ValueError, KeyError) as error:
             raise Unfit(f"env {self.args.env_id} cannot be made: {error}") from error
+        self._settle(env)
+        self.env = runspine.wrap(env)
+
+    def _settle(self, env: gym.Env[Any, Any]) -> None:
+        """See whether there can be a table for the env."""
         seen, done = env.observation_space, env.action_space
         if not isinstance(seen, spaces.Discrete) or not isinstance(done, spaces.Discrete):
             raise Unfit(
@@ -58,7 +63,6 @@ class World:
                 f"{seen} and {done}"
             )
         self._observations, self._actions = seen, done
-        self.env = runspine.wrap(env)
 
     def attach(self, mind: Mind) -> None:
         """The mind that lives here from now on. It is a fresh one: no plan of it has run yet."""
@@ -104,9 +108,16 @@ class World:
     def begin(self) -> None:
         """The next episode."""
         seen, _ = self.env.reset(seed=self._seed())
+        self._arrive(self._numbered(seen))
+
+    def _numbered(self, seen: Any) -> int:
+        """An observation as a row of the table."""
+        return int(seen) - int(self._observations.start)
+
+    def _arrive(self, state: int) -> None:
         self.over = False
         self._return, self._length = 0.0, 0
-        self._state = int(seen) - int(self._observations.start)
+        self._state = state
         self._path = {self._state}
         self.mind.put("episode", self.history.episodes + 1)
         self.mind.put("state", self._state)
@@ -116,10 +127,14 @@ class World:
         """Take an action, and learn from what happens."""
         action = self._checked(wanted)
         seen, reward, terminated, truncated, _ = self.env.step(action + int(self._actions.start))
-        after, gained = int(seen) - int(self._observations.start), float(reward)
-        self._learn(action, gained, after, bool(terminated))
+        over = bool(terminated or truncated)
+        self._came(action, self._numbered(seen), float(reward), bool(terminated), over)
+
+    def _came(self, action: int, after: int, gained: float, terminated: bool, over: bool) -> None:
+        """What a step gave: learnt from, and believed."""
+        self._learn(action, gained, after, terminated)
         self.step += 1
-        self._state, self.over = after, bool(terminated or truncated)
+        self._state, self.over = after, over
         self._return += gained
         self._length += 1
         self._path.add(after)
@@ -149,18 +164,21 @@ class World:
         if not self.over:
             raise Misuse(".reflect in the middle of an episode: .act until it is over")
         self.history.add(self.step, self._return)
-        charts = {"charts/episodic_return": self._return, "charts/episodic_length": self._length}
-        self.run.log(charts, step=self.step)
+        self._chart()
         # What comes after the end of an episode is never acted in.
         self._confidence = self.table.confidence(self._path - {self._state})
         self.mind.put("mean_return", round(self.history.mean, 4))
         self.mind.put("confidence", round(self._confidence, 3))
         self.mind.put("known_states", self.table.known)
+        self._episode_over()
+
+    def _chart(self) -> None:
+        charts = {"charts/episodic_return": self._return, "charts/episodic_length": self._length}
+        self.run.log(charts, step=self.step)
         now = time.monotonic()
         if now >= self._print_at:
             self._print_at = now + PRINT_SECONDS
             say(f"global_step={self.step}, episodic_return={self._return:.6g}")
-        self._episode_over()
 
     def look(self) -> None:
         """The mind as it is now, for whoever watches."""

@@ -1,4 +1,4 @@
-"""What a session hears when an actor is chosen: a policy comes with its file, or with the reason why not.
+"""What a session hears when an actor is chosen: one with a checkpoint comes with its file, or with a reason.
 
 A trainer never learns how to reach the store.
 """
@@ -12,16 +12,17 @@ from typing import Any
 from runspine.blobs import Blobs, BlobsUnavailable
 from services.worker.resume import Damaged, fetch, in_store
 
-POLICY = "policy:"
+# How the names of actors begin that have a checkpoint.
+FETCHED = ("policy:", "bdi:")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
 async def cast(blobs: Blobs, run_dir: Path, said: dict[str, Any]) -> dict[str, Any]:
     """The same choice with `path` or `trouble`."""
     actor = str(said.get("actor", ""))
-    if not actor.startswith(POLICY):
+    if not actor.startswith(FETCHED):
         return said
-    digest = actor.removeprefix(POLICY)
+    digest = actor.partition(":")[2]
     if not _DIGEST.match(digest):
         return {**said, "trouble": f"{digest[:80]!r} is not the SHA-256 of a checkpoint"}
     path = run_dir / "resume" / digest

@@ -7,20 +7,27 @@ from pathlib import Path
 
 from runspine.runners import Launch
 from runspine.wire.v1.spec_pb2 import RunSpec
+from services.worker.forking import write_fork
 from services.worker.runners.env_check import check_env, env_kwargs
 
 PLAYER = "services.worker.play.player"
 PACKAGES = ("torch", "gymnasium", "numpy")
-EXTRA = "runspine[builtin]"
-FORK = "fork.record"
+EXTRA, SPADE = "runspine[builtin]", "runspine[builtin,spade]"
+BDI, PLANS = "bdi", "plans.asl"
 
 
 def launch_play(spec: RunSpec, run_dir: Path, python: str) -> Launch:
     """Raises NotReady when the env cannot be made; whether an actor fits is the player's to say."""
-    check_env(python, spec, PACKAGES, EXTRA)
+    agent = spec.play.actor.partition(":")[0] == BDI
+    check_env(python, spec, (*PACKAGES, "agentspeak") if agent else PACKAGES, SPADE if agent else EXTRA)
+    words = command(python, spec)
+    if spec.play.plan_text:
+        (run_dir / PLANS).write_text(spec.play.plan_text)
+        words += ["--plans", PLANS]
     if spec.play.HasField("fork"):
-        (run_dir / FORK).write_bytes(spec.play.fork.record)
-    return Launch(command=command(python, spec), directory=run_dir)
+        words += ["--fork", write_fork(spec.play.fork, run_dir)]
+    # Sets of beliefs are gone through in the order of their hashes: the same one in every session.
+    return Launch(words, run_dir, {"PYTHONHASHSEED": "0"})
 
 
 def command(python: str, spec: RunSpec) -> list[str]:
@@ -36,7 +43,4 @@ def command(python: str, spec: RunSpec) -> list[str]:
         words.append("--turn-based" if wanted.turn_based else "--no-turn-based")
     if wanted.episodes:
         words += ["--episodes", str(wanted.episodes)]
-    if wanted.HasField("fork"):
-        fork = wanted.fork
-        words += ["--fork", FORK, "--fork-name", f"fork:{fork.run_id}:{fork.episode}"]
     return words

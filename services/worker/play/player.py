@@ -13,6 +13,8 @@ import queue
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,20 @@ import torch
 
 import runspine
 from services.worker.algorithms.envs import Unfit, make
+from services.worker.algorithms.fork import Fork
 from services.worker.algorithms.training import Stopped, say
-from services.worker.play.actors import BDI, HUMAN, POLICY, RANDOM, Actor, Loading, NoActor, chance, policy
-from services.worker.play.fork import Fork
+from services.worker.play.actors import (
+    BDI,
+    HUMAN,
+    POLICY,
+    RANDOM,
+    Actor,
+    Loading,
+    NoActor,
+    agent,
+    chance,
+    policy,
+)
 from services.worker.play.keys import is_turn_based, keys_for
 from services.worker.play.orders import Choose, order_of
 from services.worker.play.session import Session, shown
@@ -47,7 +60,7 @@ class Player:
         signal.signal(signal.SIGINT, self._hear)
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or 1))
         self.run = runspine.init(config={**vars(asked), "fork": str(asked.fork or "")})
-        self.fork = Fork(asked.fork, asked.fork_name) if asked.fork else None
+        self.fork = Fork(asked.fork) if asked.fork else None
         self.bare = self.fork.env() if self.fork else make(asked.env_id, asked.env_kwargs)
         self.session = self._session()
         self.env = runspine.wrap(self.bare, slot=0)
@@ -86,15 +99,18 @@ class Player:
             return Actor(HUMAN)
         if name == RANDOM:
             return chance(self.bare.action_space, asked.seed)
+        load: Callable[[], Actor]
         if name.startswith(POLICY) and path is not None:
-
-            def load() -> Actor:
-                return policy(name, path, self.bare, asked.env_id, asked.seed)
-
-            return Loading(name, load) if later else load()
-        known = f"{HUMAN}, {RANDOM} and {POLICY}<sha256>"
-        why = "it reasons in a process of its own" if name == BDI else "nobody has this name"
-        raise NoActor(f"{why}; there are {known}")
+            load = partial(policy, name, path, self.bare, asked.env_id, asked.seed)
+        elif name.partition(":")[0] == BDI and (path is not None or not later):
+            # Plans of its own are for the one that the session begins with.
+            plans = "" if later or asked.plans is None else asked.plans.read_text()
+            load = partial(agent, name, path, plans, self.bare, asked.env_id, asked.seed, self.run)
+        else:
+            raise NoActor(
+                f"nobody has this name; there are {HUMAN}, {RANDOM}, {POLICY}<sha256> and {BDI}:<sha256>"
+            )
+        return Loading(name, load) if later else load()
 
     def go(self) -> None:
         """All episodes; Stopped when a signal asked for the end."""
@@ -123,7 +139,11 @@ class Player:
             if session.reset_asked:
                 say(f"episode {self.episodes}: given up after {length:,} steps")
                 break
-            reward, done = self._step()
+            try:
+                reward, done = self._step()
+            except NoActor as error:
+                self._give_back(error)
+                continue
             value += reward
             length += 1
         else:
@@ -139,12 +159,23 @@ class Player:
             self._show(HOLD_SECONDS)
             self._listen(REST_SECONDS)
 
+    def _give_back(self, why: NoActor) -> None:
+        """Raises Unfit when there is nobody who could go on."""
+        stuck = self.session.actor.name
+        try:
+            self.session.give_back(why)
+        except NoActor as error:
+            raise Unfit(f"{shown(stuck)} cannot go on in {self.asked.env_id}: {error}") from error
+        say(self.session.notice)
+
     def _step(self) -> tuple[float, bool]:
-        drawn = self.run.view.drawn
-        self.env.tape.hand_to(self.session.actor.name)
+        """Raises NoActor."""
+        drawn, actor = self.run.view.drawn, self.session.actor
+        self.env.tape.hand_to(actor.name)
         action = self.session.act(self.observation, time.monotonic())
         self._tell()
         self.observation, reward, terminated, truncated, _ = self.env.step(action)
+        actor.came(self.observation, float(reward), bool(terminated), bool(truncated))
         self._stale = self.run.view.drawn == drawn
         return float(reward), bool(terminated or truncated)
 
@@ -238,15 +269,15 @@ def arguments() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--env-id", required=True, help="env to act in")
     add("--env-kwargs", default="", help="arguments of gymnasium.make, as a JSON object")
-    add("--actor", default=HUMAN, help="human, random or policy:<sha256>: who acts first")
+    add("--actor", default=HUMAN, help="human, random, policy:<sha256> or bdi[:<sha256>]: who acts first")
     given = os.environ.get("RUNSPINE_RESUME")
-    add("--checkpoint", type=Path, default=given, help="the file of that policy")
+    add("--checkpoint", type=Path, default=given, help="the file of that policy or agent")
+    add("--plans", type=Path, help="file with AgentSpeak plans for an agent that acts first")
     add("--seed", type=int, default=1, help="episode k begins with seed + k")
     add("--steps-per-second", type=float, default=0.0, help="the env's own frame rate when absent")
     add("--turn-based", action=argparse.BooleanOptionalAction, help="each step of a person waits for a key")
     add("--episodes", type=int, default=0, help="until told to stop when absent")
-    add("--fork", type=Path, help="file with the record of an episode to begin in")
-    add("--fork-name", default="fork", help="who acted there, for the record")
+    add("--fork", type=Path, help="file with the fork point of an episode to begin in")
     return parser
 
 

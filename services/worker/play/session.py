@@ -38,6 +38,8 @@ class Session:
         # Number of the newest key that has become a step.
         self.applied = 0
         self._find = find
+        # Who acted before, and goes on when the one who acts cannot.
+        self._before: Actor | None = None
         self._loading: Loading | None = None
         self._held: dict[str, int] = {}
         self._moves: deque[tuple[Any, int]] = deque(maxlen=MOST_MOVES)
@@ -98,7 +100,7 @@ class Session:
         return max(0.0, self._next - now)
 
     def act(self, observation: Any, now: float) -> Any:
-        """The next action; to be asked for once when the step is due."""
+        """The next action; to be asked for once when the step is due. Raises NoActor."""
         self._steps_asked = max(0, self._steps_asked - 1)
         interval = 1 / self.steps_per_second
         # Late by more than a step, it does not hurry to catch up.
@@ -115,7 +117,18 @@ class Session:
     def began(self) -> None:
         """An episode: keys pressed in the one before do not count."""
         self.reset_asked = False
+        self.actor.began()
         self._forget()
+
+    def give_back(self, why: NoActor) -> None:
+        """To whoever acted before the one who cannot go on. Raises NoActor when there was nobody."""
+        if self._before is None:
+            raise why
+        stuck, self.actor, self._before = self.actor, self._before, None
+        # It has not seen what happened meanwhile.
+        self.actor.began()
+        self._forget()
+        self.notice = f"{shown(stuck.name)} cannot go on, {shown(self.actor.name)} does: {why}"
 
     def _key(self, order: Key) -> None:
         if order.key == STEP and order.down:
@@ -149,7 +162,7 @@ class Session:
             self._take(found)
 
     def _take(self, actor: Actor) -> None:
-        self.actor = actor
+        self.actor, self._before = actor, self.actor
         self._forget()
         self.notice = f"{shown(actor.name)} acts"
 

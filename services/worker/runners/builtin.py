@@ -12,6 +12,7 @@ from runspine.plain import plain_value
 from runspine.runners import Launch, NotReady
 from runspine.wire.v1.runner_pb2 import AlgoInfo, RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, RunSpec
+from services.worker import forking
 from services.worker.evaluation.launching import launch_evaluation
 from services.worker.play.launching import launch_play
 from services.worker.runners.args_schema import params_of, summary_of
@@ -40,6 +41,7 @@ class BuiltinRunner:
             action_spaces=["Discrete", "Box"],
             observation_spaces=["Discrete", "Box", "MultiDiscrete", "MultiBinary", "Tuple", "Dict"],
             example=RunSpec(algo="qlearning", env="FrozenLake-v1", total_steps=4000),
+            forks=True,
         )
 
     def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
@@ -52,7 +54,10 @@ class BuiltinRunner:
         spaces = check_env(python, spec, PACKAGES, EXTRA)
         if reason := unfit(spec.algo, spec.env, spaces):
             raise NotReady(reason)
-        return Launch(command=command(python, spec), directory=run_dir)
+        variables = {}
+        if spec.HasField("fork"):
+            variables[forking.VARIABLE] = forking.write_fork(spec.fork, run_dir)
+        return Launch(command(python, spec), run_dir, variables)
 
 
 @cache
