@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -41,13 +40,13 @@ class Taken:
 def measure(folder: Path, names: Sequence[str], size: str, peers: str, tell: Tell) -> None:
     """Each in a process of its own, so that one that falls over leaves the others. All: from scratch."""
     parts = folder / "parts"
-    if set(names) == set(PARTS):
-        shutil.rmtree(folder, ignore_errors=True)
     parts.mkdir(parents=True, exist_ok=True)
+    # Before the first: a report that is made from scratch must not find old ones when it is interrupted.
+    for name in names:
+        (parts / f"{name}.json").unlink(missing_ok=True)
     for number, name in enumerate(names, 1):
         tell(f"[{number}/{len(names)}] {PARTS[name].title}")
         file = parts / f"{name}.json"
-        file.unlink(missing_ok=True)
         began = time.time()
         trouble = _run(name, size, peers, file, tell)
         if trouble:

@@ -45,13 +45,15 @@ SIZES = {
     "quick": Sizes(
         runs_in_turn=30, limits=1_000, jobs=3, runs=_tens(0, 2), burst=4, facts=_tens(3, 5),
         trainer_rounds=3, iterations=40, rounds=1, steps=300_000, peer_seconds=1.0, flow_seconds=4.0,
-        workers=(1, 2, 4, 8), worker_steps=200_000, points=_tens(4, 6), frame_iterations=10, frame_seconds=3.0,
+        workers=(1, 2, 4, 8), worker_steps=200_000, points=_tens(4, 6), frame_iterations=10,
+        frame_seconds=3.0,
         stored_steps=300_000,
     ),
     # To see that it works; its figures say nothing.
     "tiny": Sizes(
         runs_in_turn=3, limits=50, jobs=1, runs=(1, 3), burst=0, facts=(100, 1_000),
         trainer_rounds=1, iterations=4, rounds=1, steps=10_000, peer_seconds=0.1, flow_seconds=1.5,
-        workers=(1, 2), worker_steps=4_000, points=(1_000, 10_000), frame_iterations=2, frame_seconds=0.5, stored_steps=20_000,
+        workers=(1, 2), worker_steps=4_000, points=(1_000, 10_000),
+        frame_iterations=2, frame_seconds=0.5, stored_steps=20_000,
     ),
 }  # fmt: skip
