@@ -9,10 +9,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .DEFAULT_GOAL := help
 .PHONY: help run test test-long check lint types proto docs dist chaos fuzz bench screenshots learn compose-test audit sbom clean
 
-help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+# Under a heading `##@`, whatever has a `##`; lint and types are part of check and need no line of their own.
+help:
+	@awk -F ':.*## ' '/^##@/{printf "%s%s\n", gap, substr($$0, 5); gap = "\n"} \
+	  /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/.stack ## install, start everything on this machine, train a small run and show it
+##@ every day
+run: $(VENV)/.stack ## install, start everything here, train a small run and show it
 	$(BIN)/runspine train examples/ppo_cartpole.yaml --set total_steps=100_000
 
 # Most of the time tests wait for processes, so more of them than cores run at once, and a few that fail
@@ -23,22 +26,16 @@ test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
 	$(BIN)/python -m tests.again -m "not chaos and not alone and not long" -q -n $(JOBS) --dist loadfile
 	$(BIN)/python -m pytest -m "(chaos or alone) and not long" -q
 
-# How long `make chaos` goes on, and each target of `make fuzz`; the seed of chaos, another each time when none is given.
-SECONDS ?= 600
-SEED ?=
+check: lint types test ## style, types and tests: what CI runs, fastest first
 
-test-long: $(VENV)/.dev ## run the proofs that take longest, one by one
-	$(BIN)/python -m pytest -m long -q --timeout=900
-
-check: lint types test ## what CI runs, fastest first
-
-lint: $(VENV)/.dev ## style, layering, and that generated files are up to date
+# Style, layering, and that generated files are up to date.
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tests.drift
 
-types: $(VENV)/.dev ## mypy, strict
+types: $(VENV)/.dev
 	$(BIN)/mypy
 
 proto: $(VENV)/.dev ## generate runspine/wire from proto/, and what is drawn from the code
@@ -51,36 +48,45 @@ docs: $(VENV)/.dev ## the docs as a site, in build/site
 dist: $(VENV)/.dev ## the wheel and the sdist, in dist/
 	$(BIN)/python -m build --no-isolation
 
+clean: ## remove the virtualenv and everything built; var/ is kept
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+##@ proofs, minutes to hours
+# `quick` takes minutes; `full` an hour, and it wants the machine alone. PEERS is a Python that has bench/peers.txt.
+SIZE ?= quick
+PEERS ?= build/peers/bin/python
+
+bench: $(VENV)/.dev $(if $(filter build/peers/%,$(PEERS)),build/peers/.asked) ## measure everything beside other tools, into build/bench: make bench SIZE=full
+	$(BIN)/runspine bench report --size $(SIZE) --peers $(PEERS)
+
+# How long `make chaos` goes on, and each target of `make fuzz`; the seed of chaos, another each time when none is given.
+SECONDS ?= 600
+SEED ?=
+
 chaos: $(VENV)/.dev ## break everything at random under fifty runs: make chaos SECONDS=1800 SEED=7
 	RUNSPINE_CHAOS_SECONDS=$(SECONDS) RUNSPINE_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -m chaos -q -s tests/chaos/mixed
 
 fuzz: $(VENV)/.dev ## hostile input for each reader, SECONDS=600 long; what breaks one is kept in tests/corpus
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-bench: $(VENV)/.dev ## measure the control plane, the cost of capture and telemetry, beside peers
-	$(BIN)/runspine bench control
-	$(BIN)/runspine bench trainer
-	$(BIN)/runspine bench telemetry
-	$(BIN)/runspine bench query
-	$(BIN)/runspine bench frames
-
-screenshots: $(VENV)/.dev ## take pictures of every view of the web page, into docs/images
-	$(BIN)/python -m bench.screenshots
-
 learn: $(VENV)/.dev ## train every built-in algorithm and print its returns beside the published ones (an hour)
 	$(BIN)/python -m bench.learn
 
+test-long: $(VENV)/.dev ## run the tests that take longest, one by one
+	$(BIN)/python -m pytest -m long -q --timeout=900
+
 compose-test: $(VENV)/.dev ## build the image, run all of docker-compose.yml, restart every container (half an hour)
 	RUNSPINE_COMPOSE_TEST=1 RUNSPINE_COMPOSE_CACHE=build/compose $(BIN)/python -m pytest tests/integration/test_deploy_compose.py -q -s
+
+##@ seldom
+screenshots: $(VENV)/.dev ## take pictures of every view of the web page, into docs/images
+	$(BIN)/python -m bench.screenshots
 
 audit: $(TOOLS)/pip-audit ## known weaknesses of what is installed; needs the network
 	$(TOOLS)/pip-audit --skip-editable --path $(VENV)/lib/python3.11/site-packages
 
 sbom: $(TOOLS)/pip-audit ## a CycloneDX list of what is installed, in build/sbom.json
 	$(TOOLS)/cyclonedx-py environment $(BIN)/python --of JSON -o build/sbom.json
-
-clean: ## remove the virtualenv and everything built; var/ is kept
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -99,3 +105,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 $(TOOLS)/pip-audit:
 	$(PYTHON) -m venv build/tools
 	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+
+# Without the network they are missing there, and the report says so.
+build/peers/.asked: bench/peers.txt
+	$(PYTHON) -m venv build/peers
+	-build/peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@

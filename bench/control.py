@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 
-from bench.figures import Report, percentile, stopwatch
+from bench.figures import Report, percentile, spread, stopwatch
+from bench.limits import SMALL, measure_limits, synced_writes
 from bench.seed_log import FACTS_A_RUN, free_port, seed_log
+from bench.telemetry_store import memory_mib
 from runspine.embedded import running_stack
 from runspine.embedded.home import Home
 from runspine.embedded.stack import Stack
@@ -25,6 +28,7 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
 
 Tell = Callable[[str], None]
+TARGET_FACTS = 1_000_000
 RETRY_SOON = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 50)]
 
 
@@ -40,8 +44,8 @@ class Caller:
         run_id: str = self.stub.Submit(wire.SubmitRequest(spec=spec), metadata=self.auth).run.id
         return run_id
 
-    def time_to_running(self, spec: RunSpec) -> float:
-        """Seconds from the call to the fact RunStarted at a watcher; the run is then awaited."""
+    def life(self, spec: RunSpec) -> tuple[float, float]:
+        """Seconds from the call to the facts RunStarted and then RunCompleted at a watcher."""
         began = time.perf_counter()
         run_id = self.submit(spec)
         running = 0.0
@@ -52,27 +56,15 @@ class Caller:
                 running = time.perf_counter() - began
             if event.run.phase in (COMPLETED, FAILED):
                 assert event.run.phase == COMPLETED, event.run.reason
-        return running
+        return running, time.perf_counter() - began
 
 
-def bare_start_seconds(rounds: int = 10) -> float:
+def bare_start_seconds(times: int = 10) -> float:
     """What starting an empty Python costs here: the floor for any process."""
     taken: list[float] = []
-    for _ in range(rounds):
+    for _ in range(times):
         with stopwatch(taken):
             subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
-    return percentile(taken, 0.5)
-
-
-def synced_write_seconds(directory: Path, rounds: int = 100) -> float:
-    """What one synced write of 1 KB costs here: the floor for any durable fact."""
-    taken: list[float] = []
-    descriptor = os.open(directory / "floor", os.O_CREAT | os.O_WRONLY)
-    for _ in range(rounds):
-        with stopwatch(taken):
-            os.write(descriptor, b"x" * 1024)
-            os.fsync(descriptor)
-    os.close(descriptor)
     return percentile(taken, 0.5)
 
 
@@ -80,24 +72,33 @@ async def bench_control(facts: int, runs: int, tell: Tell) -> Report:
     report = Report("Control plane")
     with tempfile.TemporaryDirectory(prefix="runspine-bench-") as scratch:
         home = Path(scratch)
-        sync = synced_write_seconds(home)
-        async with running_stack(home / "live", workers=1, slots=2) as stack:
-            caller = Caller(stack)
-            await measure_latency(report, caller, runs, sync, tell)
-            await measure_admissions(report, caller, runs * 10, sync, tell)
+        await measure_live(report, home, runs, tell)
         await measure_restart(report, home / "long", facts, tell)
     return report
+
+
+async def measure_live(report: Report, home: Path, runs: int, tell: Tell, limits: int = 0) -> None:
+    """Runs on a stack of their own; so many bare messages beside them, if asked for."""
+    sync = percentile(synced_writes(home, SMALL, 100), 0.5)
+    async with running_stack(home / "live", workers=1, slots=2) as stack:
+        caller = Caller(stack)
+        await measure_latency(report, caller, runs, sync, tell)
+        await measure_admissions(report, caller, runs * 10, sync, tell)
+        if limits:
+            await measure_limits(report, stack, home, limits, tell)
 
 
 async def measure_latency(report: Report, caller: Caller, runs: int, sync: float, tell: Tell) -> None:
     tell(f"{runs} runs, one after the other, on an idle worker")
     spec = RunSpec(runner="script", command=["true"])
-    caller.time_to_running(spec)
-    taken = [await asyncio.to_thread(caller.time_to_running, spec) for _ in range(runs)]
+    caller.life(spec)
+    lives = [await asyncio.to_thread(caller.life, spec) for _ in range(runs)]
+    taken, done = ([life[part] for life in lives] for part in (0, 1))
     floor = f"one synced write {sync * 1000:.2f} ms; an empty Python {bare_start_seconds() * 1000:.0f} ms"
-    p50, p99 = (percentile(taken, q) * 1000 for q in (0.5, 0.99))
-    report.add("submit → RUNNING, p50", p50, "ms", beside=floor)
-    report.add("submit → RUNNING, p99", p99, "ms", target="≤ 500 ms", met=p99 <= 500)
+    p99 = percentile(taken, 0.99) * 1000
+    report.add("submit → RUNNING, p50", unit="ms", beside=floor, **spread(taken, 1000))
+    report.add("submit → RUNNING, p99", p99, "ms", target="≤ 500 ms", met=p99 <= 500, key="start")
+    report.add("submit → done, p50", unit="ms", group="done", who="runspine", **spread(done, 1000))
 
 
 async def measure_admissions(report: Report, caller: Caller, runs: int, sync: float, tell: Tell) -> None:
@@ -112,26 +113,44 @@ async def measure_admissions(report: Report, caller: Caller, runs: int, sync: fl
     await asyncio.to_thread(all_of_them)
     rate = runs / taken[0]
     floor = f"{1 / sync:,.0f} synced writes/s, one after the other: {rate * sync:.2f} of that"
-    report.add("admissions", rate, "runs/s", target="≥ 100/s", met=rate >= 100, beside=floor)
-
-
-async def measure_restart(report: Report, home: Path, facts: int, tell: Tell) -> None:
-    tell(f"writing a log of {facts:,} facts")
-    await seed_log(Home.at(home), facts, lambda done: tell(f"  {done:,} facts"))
-    async with running_stack(home, only={"nats", "s3"}) as stack:
-        tell("first start: the whole log is read")
-        cold = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
-        tell("second start: from the snapshot")
-        warm = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
-    report.add(f"start on {facts:,} facts, no snapshot", cold, "s", beside=f"{facts / cold:,.0f} facts/s")
     report.add(
-        f"start on {facts:,} facts, by snapshot", warm, "s", target="≤ 5 s", met=warm <= 5,
-        beside=f"{cold / warm:.1f} × faster than reading the log",
+        "admissions", rate, "runs/s", target="≥ 100/s", met=rate >= 100, beside=floor, key="admissions",
+        group="admissions", who="runspine",
     )  # fmt: skip
 
 
-async def start_orchestrator(stack: Stack, runs: int) -> float:
-    """Seconds from the start of the process until it answers a List; then it is stopped cleanly."""
+class Restart(NamedTuple):
+    """Seconds without a snapshot and with one; memory of the process and bytes of the log on the disk."""
+
+    cold: float
+    warm: float
+    memory_mib: float
+    log_bytes: int
+
+
+async def measure_restart(report: Report, home: Path, facts: int, tell: Tell) -> Restart:
+    tell(f"writing a log of {facts:,} facts")
+    await seed_log(Home.at(home), facts, lambda done: tell(f"  {done:,} facts"))
+    size = sum(file.stat().st_size for file in Home.at(home).nats.rglob("*") if file.is_file())
+    async with running_stack(home, only={"nats", "s3"}) as stack:
+        tell("first start: the whole log is read")
+        cold, _ = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
+        tell("second start: from the snapshot")
+        warm, memory = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
+    report.add(
+        f"start on {facts:,} facts, no snapshot", cold, "s",
+        beside=f"{facts / cold:,.0f} facts/s; {size / facts:.0f} B a fact on the disk",
+    )  # fmt: skip
+    report.add(
+        f"start on {facts:,} facts, by snapshot", warm, "s", target="≤ 5 s", met=warm <= 5,
+        key="restart" if facts >= TARGET_FACTS else "",
+        beside=f"{cold / warm:.1f} × faster than reading the log; {memory:.0f} MiB of memory",
+    )  # fmt: skip
+    return Restart(cold, warm, memory, size)
+
+
+async def start_orchestrator(stack: Stack, runs: int) -> tuple[float, float]:
+    """Seconds from the start until it answers a List, and its memory then; it is stopped cleanly."""
     credentials = stack.credentials
     address = f"127.0.0.1:{free_port()}"
     environment = {
@@ -150,7 +169,7 @@ async def start_orchestrator(stack: Stack, runs: int) -> float:
     try:
         with grpc.insecure_channel(address, options=RETRY_SOON) as channel:
             await asyncio.to_thread(_first_answer, TrainerServiceStub(channel), process, runs)
-            return time.perf_counter() - began
+            return time.perf_counter() - began, memory_mib(process.pid, "VmRSS")
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait)

@@ -46,6 +46,8 @@ class Asked:
     policy: str = "learning"
     rate: float = 0.0
     seed: int = 1
+    # "metrics": the reward of each step by `run.log`, and nothing else.
+    kind: str = "steps"
 
     @property
     def total(self) -> int:
@@ -122,7 +124,7 @@ class Bench:
         chain = Chain(blobs_of(self.stack), 0, 1)
         await chain.load()
         while True:
-            held = sum(s.rows for run_id in group.runs for s in chain.archive.of(run_id, "steps"))
+            held = sum(s.rows for run_id in group.runs for s in chain.archive.of(run_id, group.asked.kind))
             if held >= group.asked.total:
                 return chain.archive.at / 1e6
             await asyncio.sleep(LOOK_SECONDS)
@@ -135,17 +137,18 @@ class Bench:
         await chain.load()
         size = 0
         for run_id in group.runs:
-            found = chain.archive.of(run_id, "steps")
+            found = chain.archive.of(run_id, group.asked.kind)
             size += sum(segment.size for segment in found)
             tables = [await store.whole(segment) for segment in found]
-            await asyncio.to_thread(_check, run_id, tables, group.asked, group.seeds[run_id])
+            check = _check if group.asked.kind == "steps" else _check_scalars
+            await asyncio.to_thread(check, run_id, tables, group.asked, group.seeds[run_id])
         return size
 
 
 def _command(asked: Asked, seed: int, ready: Path, go: Path) -> list[str]:
     said = {
         "--policy": asked.policy, "--steps": asked.steps, "--seed": seed, "--rate": asked.rate,
-        "--ready": ready, "--go": go,
+        "--ready": ready, "--go": go, "--kind": asked.kind,
     }  # fmt: skip
     return [sys.executable, "-m", "bench.telemetry_trainer", *(str(x) for pair in said.items() for x in pair)]
 
@@ -166,6 +169,15 @@ def _check(run_id: str, tables: list[Any], asked: Asked, seed: int) -> None:
     seen = np.concatenate([joined(t.column("observation")).flatten().to_numpy() for t in tables])
     if not np.array_equal(seen.reshape(-1, 4)[order].view(np.uint32), made.observations.view(np.uint32)):
         raise Wrong(f"run {run_id}: observations are not what the trainer saw, bit for bit")
+
+
+def _check_scalars(run_id: str, tables: list[Any], asked: Asked, _: int) -> None:
+    """Every step's scalar once, and each as the trainer said it."""
+    steps = np.sort(np.concatenate([numpy(table, "step") for table in tables] or [np.empty(0)]))
+    if not np.array_equal(steps, np.arange(asked.steps)):
+        raise Wrong(f"run {run_id}: {len(np.unique(steps))} of {asked.steps} scalars, {len(steps)} rows")
+    if not all((numpy(table, "value") == 1.0).all() for table in tables):
+        raise Wrong(f"run {run_id}: value is not what the trainer said")
 
 
 def _keys(table: Any, numbers: dict[str, int]) -> Any:

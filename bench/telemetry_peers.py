@@ -1,6 +1,7 @@
 """What others keep of a trainer: one scalar a step, each tool in a process of its own.
 
-`python -m bench.telemetry_peers TOOL SECONDS FOLDER` prints how many scalars it kept, and in how long.
+`python bench/telemetry_peers.py TOOL SECONDS FOLDER` prints how many scalars it kept, in how long, and in how
+many bytes. It imports nothing of ours: some peers live in a virtualenv of their own (bench/peers.txt).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ class Kept(NamedTuple):
     scalars: int
     # From the first scalar until the tool has closed its files.
     seconds: float
+    bytes: int
 
     @property
     def rate(self) -> float:
@@ -61,7 +63,37 @@ def _mlflow(folder: Path) -> Iterator[Say]:
         yield say
 
 
-TOOLS = {"wandb offline": _wandb, "tensorboardX": _tensorboard, "MLflow file store": _mlflow}
+@contextmanager
+def _aim(folder: Path) -> Iterator[Say]:
+    from aim import Run  # type: ignore[import-not-found,unused-ignore]
+
+    run = Run(repo=str(folder), system_tracking_interval=None, capture_terminal_logs=False)
+    yield lambda at, reward: run.track(reward, name="reward", step=at)
+    run.close()
+
+
+@contextmanager
+def _trackio(folder: Path) -> Iterator[Say]:
+    # It looks where its folder is when it is imported.
+    os.environ["TRACKIO_DIR"] = str(folder)
+    import trackio  # type: ignore[import-not-found,unused-ignore]
+
+    with redirect_stdout(sys.stderr):
+        trackio.init(project="bench")
+    yield lambda at, reward: trackio.log({"reward": reward}, step=at)
+    with redirect_stdout(sys.stderr):
+        trackio.finish()
+
+
+TOOLS = {
+    "wandb offline": _wandb,
+    "tensorboardX": _tensorboard,
+    "MLflow file store": _mlflow,
+    "Aim": _aim,
+    "trackio": _trackio,
+}
+APART = ("Aim", "trackio")
+NOBODY = "no Python with it is named (--peers or RUNSPINE_BENCH_PEERS)"
 
 
 def keep(tool: str, seconds: float, folder: Path) -> Kept:
@@ -72,11 +104,15 @@ def keep(tool: str, seconds: float, folder: Path) -> Kept:
             for _ in range(10):
                 at += 1
                 say(at, 1.0)
-    return Kept(at, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return Kept(at, seconds, size)
 
 
-def measure(tool: str, seconds: float, folder: Path) -> Kept | str:
-    """In a process of its own; or why it could not be measured."""
+def measure(tool: str, seconds: float, folder: Path, peers: str = "") -> Kept | str:
+    """In a process of its own; or why it could not be measured. `peers` is the Python of those apart."""
+    if tool in APART and not peers:
+        return NOBODY
     folder.mkdir(parents=True, exist_ok=True)
     # What these tools would say to a network stays here; W&B and MLflow ask before they look for one.
     quiet = {
@@ -84,8 +120,11 @@ def measure(tool: str, seconds: float, folder: Path) -> Kept | str:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_ALLOW_FILE_STORE": "true",
         "DO_NOT_TRACK": "1",
+        "AIM_TELEMETRY_ENABLED": "0",
+        "HF_HUB_OFFLINE": "1",
     }
-    command = [sys.executable, "-W", "ignore", "-m", "bench.telemetry_peers", tool, str(seconds), str(folder)]
+    python = peers if tool in APART else sys.executable
+    command = [python, "-P", "-W", "ignore", __file__, tool, str(seconds), str(folder)]
     done = subprocess.run(command, env={**os.environ, **quiet}, capture_output=True, text=True, check=False)
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.figures import Report
 from bench.long_series import HIGH, LOW, NAME, put_series
@@ -21,6 +21,7 @@ from services.telemetry.edges.segment_store import SegmentStore
 Tell = Callable[[str], None]
 # Whatever the length of a series.
 MEMORY_MIB = 512
+TARGET_POINTS = 100_000_000
 
 
 async def bench_query(points: int, tell: Tell) -> Report:
@@ -32,17 +33,28 @@ async def bench_query(points: int, tell: Tell) -> Report:
     return report
 
 
-async def measure_chart(report: Report, stack: Stack, points: int, tell: Tell) -> None:
+class Charted(NamedTuple):
+    """Seconds from the start of a service to the first chart, for that alone, and for the slowest zoom."""
+
+    opened: float
+    first: float
+    zoom: float
+    peak_mib: float
+    bytes: int
+
+
+async def measure_chart(report: Report, stack: Stack, points: int, tell: Tell) -> Charted:
     tell(f"a series of {points:,} points into the archive")
     blobs = blobs_of(stack)
     async with admin(stack) as (_, log):
         run_id = await submit(log)
         size = await put_series(Chain(blobs, 0, 1), SegmentStore(blobs, 1 << 20), run_id, points)
     tell("a service that has never seen it, its first chart, and ten zooms")
+    began_all = time.perf_counter()
     async with service(stack, RUNSPINE_INGEST="false") as (process, stub):
         # The first question waits for the archive to be read, as at any start.
         while not (await stub.ListSeries(wire.ListSeriesRequest(run_id=run_id))).series:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.01)
         idle = memory_mib(process.pid, "VmRSS")
 
         async def draw(low: float, high: float) -> tuple[Any, float]:
@@ -53,6 +65,7 @@ async def measure_chart(report: Report, stack: Stack, points: int, tell: Tell) -
             return answer.series[0], time.perf_counter() - began
 
         whole, first = await draw(0, points)
+        opened = time.perf_counter() - began_all
         assert (whole.points, min(whole.low), max(whole.high)) == (points, LOW, HIGH)
         zooms = []
         for n in range(1, 11):
@@ -65,7 +78,9 @@ async def measure_chart(report: Report, stack: Stack, points: int, tell: Tell) -
         peak = memory_mib(process.pid, "VmHWM")
     report.add(
         f"first chart of {points:,} points", first, "s", target="≤ 1 s", met=first <= 1,
-        beside=f"again {again:.3f} s; the series takes {size / points:.1f} B a point",
+        key="chart" if points >= TARGET_POINTS else "",
+        beside=f"again {again:.3f} s; {opened:.1f} s from the start of the service; "
+        f"the series takes {size / points:.1f} B a point",
     )  # fmt: skip
     report.add(
         "zoom to 1,000 raw points, slowest of 10", max(zooms) * 1000, "ms", target="≤ 300 ms",
@@ -75,3 +90,4 @@ async def measure_chart(report: Report, stack: Stack, points: int, tell: Tell) -
         "peak memory of the service", peak, "MiB", target=f"≤ {MEMORY_MIB} MiB", met=peak <= MEMORY_MIB,
         beside=f"{idle:.0f} MiB before the first chart",
     )  # fmt: skip
+    return Charted(opened, first, max(zooms), peak, size)

@@ -54,6 +54,7 @@ def measure_bytes(report: Report, steps: int, tell: Tell) -> None:
         a_step = sizes["steps"] / steps
         report.add(
             f"bytes per step at rest, {name} policy", a_step, "B", target="≤ 20 B", met=a_step <= 20,
+            key="bytes",
             beside=f"with episodes, resets and chart levels {sum(sizes.values()) / steps:.1f} B",
         )  # fmt: skip
 

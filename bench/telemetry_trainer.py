@@ -57,6 +57,18 @@ def play(env: Any, actions: list[int], flags: list[int], rate: float) -> None:
                 reset()
 
 
+def log_scalars(steps: int) -> None:
+    """The reward of every step, as one logs it with other tools."""
+    for at in range(steps):
+        runspine.log({"reward": 1.0}, step=at)
+
+
+def wait(ready: Path, go: Path) -> None:
+    ready.touch()
+    while not go.exists():
+        time.sleep(0.005)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--policy", default="learning")
@@ -65,13 +77,17 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.0, help="steps a second; 0: as many as it can")
     parser.add_argument("--ready", type=Path, required=True, help="made when it could begin")
     parser.add_argument("--go", type=Path, required=True, help="awaited before it begins")
+    parser.add_argument("--kind", choices=("steps", "metrics"), default="steps", help="what is recorded")
     asked = parser.parse_args()
+    if asked.kind == "metrics":
+        wait(asked.ready, asked.go)
+        log_scalars(asked.steps)
+        runspine.finish()
+        return
     walked = walk(asked.policy, asked.steps, asked.seed)
     env = runspine.wrap(WalkEnv(walked))
     actions, flags = walked.actions.tolist(), walked.flags.tolist()
-    asked.ready.touch()
-    while not asked.go.exists():
-        time.sleep(0.005)
+    wait(asked.ready, asked.go)
     play(env, actions, flags, asked.rate)
     runspine.finish()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -95,3 +97,63 @@ def query(quick: bool, points: int, as_json: bool) -> None:
         report = asyncio.run(bench_query(points // 100 if quick else points, tell))
     click.echo(json.dumps(report.as_json())) if as_json else show(report)
     raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)
+
+
+@bench.command()
+@click.option("--steps", default=2_000_000, show_default=True, help="steps that wait on the stream")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON")
+def storage(steps: int, as_json: bool) -> None:
+    """Bytes of a step at rest, and how fast a waiting stream is archived."""
+    import asyncio
+    import json
+
+    from bench.screen import show, stages
+    from bench.telemetry_store import bench_telemetry_store
+
+    with stages(3, quiet=as_json) as tell:
+        report = asyncio.run(bench_telemetry_store(steps, tell))
+    click.echo(json.dumps(report.as_json())) if as_json else show(report)
+    raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)
+
+
+@bench.command()
+@click.argument("parts", nargs=-1)
+@click.option("--size", type=click.Choice(["quick", "full", "tiny"]), default="quick", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("build/bench"), show_default=True)
+@click.option(
+    "--peers",
+    envvar="RUNSPINE_BENCH_PEERS",
+    default="",
+    help="a Python that has aim, trackio and ray[default]",
+)
+@click.option("--only-write", is_flag=True, help="measure nothing: write the report again from what is there")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON, on standard output too")
+def report(parts: tuple[str, ...], size: str, out: Path, peers: str, only_write: bool, as_json: bool) -> None:
+    """Everything in one report: Markdown, JSON and plots, beside other tools.
+
+    PARTS are measured again and the others kept as they are; without any, all are measured from scratch.
+    A target that is missed is in the report and no error; a part that could not be measured is one.
+    """
+    import json
+
+    from bench.report.gather import gathered, measure
+    from bench.report.page import as_json as told
+    from bench.report.page import write
+    from bench.report.parts import PARTS
+
+    if unknown := [name for name in parts if name not in PARTS]:
+        raise click.UsageError(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    if not only_write:
+        measure(out, parts or tuple(PARTS), size, peers, lambda line: click.echo(line, err=True))
+    taken = gathered(out)
+    if not taken:
+        raise click.UsageError(f"nothing was measured in {out}")
+    answered = write(out, taken)
+    if as_json:
+        click.echo(json.dumps(told(taken, answered)))
+    else:
+        for each in answered:
+            mark = {True: "met", False: "NOT MET", None: "not measured"}[each.met]
+            click.echo(f"{mark:13} {each.target.what} ({each.target.said})")
+        click.echo(f"the report: {out / 'report.md'}")
+    raise SystemExit(1 if any(part.trouble for part in taken.values()) else 0)

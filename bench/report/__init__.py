@@ -1,0 +1,1 @@
+"""`runspine bench report`: every part measured, gathered and written as one report."""

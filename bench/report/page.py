@@ -1,0 +1,192 @@
+"""The report as Markdown, JSON and pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.figures import Figure, shown
+from bench.report.comparisons import Compared, compared
+from bench.report.gather import Taken
+from bench.report.parts import PARTS
+from bench.report.plots import draw_comparison, draw_growth
+from bench.report.targets import Answer, answers
+
+MARKS = {True: "✓ met", False: "✗ **not met**", None: "–"}
+KILLS = (
+    "| any process killed with -9 at random under load: facts lost, runs misstated, run twice | 0 "
+    "| counted, not timed: `make chaos` | – | see its verdict in `build/chaos` |"
+)
+
+
+def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
+    """Everything from what was measured; what the targets came to."""
+    figures = [figure for part in taken.values() for figure in part.figures]
+    answered, beside = answers(figures), compared(figures)
+    for each in beside:
+        draw_comparison(each, folder / f"{each.asked.group}.png")
+    curves = [curve for part in taken.values() for curve in part.curves]
+    grown = draw_growth(curves, folder / "growth.png")
+    lines = [*_head(taken), *_targets(answered)]
+    lines += ["## Beside other tools", "", *(line for each in beside for line in _comparison(each))]
+    if grown:
+        lines += ["## How costs grow", "", "![How each cost grows](growth.png)", ""]
+    lines += ["## Part by part", "", *(line for name in taken for line in _part(name, taken[name]))]
+    lines += [*_machine(taken), *_when(taken)]
+    (folder / "report.md").write_text("\n".join(lines).rstrip() + "\n")
+    (folder / "report.json").write_text(
+        json.dumps(as_json(taken, answered), indent=1, ensure_ascii=False) + "\n"
+    )
+    return answered
+
+
+def as_json(taken: dict[str, Taken], answered: list[Answer]) -> dict[str, object]:
+    return {
+        "targets": [
+            {
+                "target": each.target.what, "limit": each.target.said, "met": each.met, "gap": each.gap,
+                "measured": each.figure.value if each.figure else None,
+            }
+            for each in answered
+        ],
+        "parts": [_known(asdict(part)) for part in taken.values()],
+    }  # fmt: skip
+
+
+def _known(part: dict[str, object]) -> dict[str, object]:
+    figures: list[dict[str, object]] = part["figures"]  # type: ignore[assignment]
+    for figure in figures:
+        if isinstance(value := figure["value"], float) and not math.isfinite(value):
+            figure["value"] = None
+    return part
+
+
+def _head(taken: dict[str, Taken]) -> Iterator[str]:
+    sizes = sorted({part.size for part in taken.values()})
+    machine = next((part.machine for part in taken.values() if part.machine), {})
+    yield "# Benchmark report"
+    yield ""
+    if not taken:
+        yield "Nothing was measured."
+        return
+    first, last = (pick(part.at for part in taken.values()) for pick in (min, max))
+    when = _day(first) if _day(first) == _day(last) else f"{_day(first)} to {_day(last)}"
+    yield (
+        f"Measured on {when}, size *{', '.join(sizes)}*, on one machine with {machine.get('cores', '?')} "
+        f"cores ({machine.get('CPU', 'not known')}), {machine.get('memory', '?')} of memory. "
+        "Peers did their work in the same run, on the same cores and the same disk: **trust ratios, not "
+        "digits.** Figures are medians; the spread is the lowest and the highest round."
+    )
+    yield ""
+    if "tiny" in sizes:
+        yield "**Size *tiny* only shows that everything works; its figures say nothing.**"
+        yield ""
+
+
+def _targets(answered: list[Answer]) -> Iterator[str]:
+    met = sum(each.met is True for each in answered)
+    known = sum(each.met is not None for each in answered)
+    yield "## Targets"
+    yield ""
+    yield f"{met} of {known} measured targets are met."
+    yield ""
+    yield "| what | target | measured | | gap and its reason |"
+    yield "|---|---|---|---|---|"
+    for each in answered:
+        value = f"**{shown(each.figure.value)}** {each.target.unit}".strip() if each.figure else "–"
+        value += _spread(each.figure)
+        yield f"| {each.target.what} | {each.target.said} | {value} | {MARKS[each.met]} | {each.gap} |"
+    yield KILLS
+    yield ""
+
+
+def _spread(figure: Figure | None) -> str:
+    if figure is None or figure.low is None or figure.high is None:
+        return ""
+    return f" ({shown(figure.low)} – {shown(figure.high)})"
+
+
+def _comparison(found: Compared) -> Iterator[str]:
+    yield f"### {found.title}"
+    yield ""
+    yield found.asked.about
+    yield ""
+    yield f"![{found.title}]({found.asked.group}.png)"
+    yield ""
+    base = found.base.who if found.base else "runspine"
+    yield f"| | {found.asked.unit} | spread | ÷ {base} |"
+    yield "|---|---:|---:|---:|"
+    for each in found.figures:
+        name = f"**{each.who}**" if each.who.startswith("runspine") else each.who
+        ratio = found.ratio(each)
+        said = "1" if each is found.base else f"{ratio:.3g}" if math.isfinite(ratio) else ""
+        yield f"| {name} | {shown(each.value)} | {_spread(each).strip(' ()')} | {said} |"
+    for each in found.missing:
+        yield f"| {each.who} | – | | {each.beside} |"
+    yield ""
+
+
+def _part(name: str, taken: Taken) -> Iterator[str]:
+    yield f"### {PARTS[name].title}"
+    yield ""
+    yield PARTS[name].about
+    yield ""
+    if taken.trouble:
+        yield f"Not measured: {taken.trouble}"
+        yield ""
+        return
+    yield "| what | measured | spread | target | beside it |"
+    yield "|---|---:|---:|---|---|"
+    for f in taken.figures:
+        value = f"{shown(f.value)} {f.unit}" if math.isfinite(f.value) else "–"
+        mark = {True: " ✓", False: " ✗", None: ""}[f.met]
+        yield f"| {f.what} | {value} | {_spread(f).strip(' ()')} | {f.target}{mark} | {f.beside} |"
+    yield ""
+
+
+def _machine(taken: dict[str, Taken]) -> Iterator[str]:
+    last = max((part for part in taken.values() if part.machine), key=lambda part: part.at, default=None)
+    if last is None:
+        return
+    yield "## The machine"
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    for name, value in last.machine.items():
+        yield f"| {name} | {value} |"
+    versions = {name: value for part in taken.values() for name, value in part.versions.items()}
+    yield f"| packages | {', '.join(f'{name} {value}' for name, value in versions.items())} |"
+    yield ""
+
+
+def _when(taken: dict[str, Taken]) -> Iterator[str]:
+    yield "## When each part was taken"
+    yield ""
+    yield "Times are UTC. The load before is of what ran until then, the load after the benchmark's own."
+    yield ""
+    yield "| part | size | begun | took | load before → after | again |"
+    yield "|---|---|---|---:|---|---|"
+    for name, part in taken.items():
+        load = " → ".join(f"{value:.1f}" for value in part.load)
+        again = f"`runspine bench report {name} --size {part.size}`"
+        begun, took = _minute(part.at), f"{part.seconds:.0f} s"
+        yield f"| {PARTS[name].title} | {part.size} | {begun} | {took} | {load} | {again} |"
+    for name in _absent(taken):
+        yield f"| {PARTS[name].title} | | not measured | | | `runspine bench report {name}` |"
+    yield ""
+
+
+def _absent(taken: Iterable[str]) -> list[str]:
+    return [name for name in PARTS if name not in set(taken)]
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
+
+
+def _minute(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))

@@ -1,0 +1,93 @@
+"""TensorBoard beside us: a run of any length opened by a TensorBoard that has never seen it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from bench.event_file import write_events
+from bench.long_series import HIGH, LOW, NAME, spikes, values_of
+from bench.seed_log import free_port
+
+# A file that is longer takes TensorBoard longer than a benchmark should.
+LONGEST = 10_000_000
+PATIENCE = 300.0
+LOOK_SECONDS = 0.05
+
+
+class Opened(NamedTuple):
+    """From the start of the process; how many points it shows, how many of the two spikes, and memory."""
+
+    seconds: float
+    shown: int
+    spikes: int
+    memory_mib: float
+    file_bytes: int
+
+
+def opened(folder: Path, points: int) -> Opened | str:
+    """Until the chart reaches the end of the series; or why not."""
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        return "tensorboard is not installed"
+
+    def values(first: int, count: int) -> Any:
+        found = values_of(first, count)
+        for at, value in zip(spikes(points), (LOW, HIGH), strict=True):
+            if first <= at < first + count:
+                found[at - first] = value
+        return found
+
+    file = write_events(folder / "run", NAME, values, points)
+    try:
+        return _looked_at(folder, points, file.stat().st_size)
+    finally:
+        file.unlink()
+
+
+def _looked_at(folder: Path, points: int, size: int) -> Opened | str:
+    port = free_port()
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--port", str(port)]
+    asked = urllib.parse.urlencode({"run": "run", "tag": NAME})
+    url = f"http://127.0.0.1:{port}/data/plugin/scalars/scalars?{asked}"
+    began = time.perf_counter()
+    with subprocess.Popen(
+        [*command, "--host", "127.0.0.1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            while time.perf_counter() - began < PATIENCE:
+                rows = _rows(url)
+                if rows and rows[-1][1] == points - 1:
+                    seconds = time.perf_counter() - began
+                    seen = {row[2] for row in rows}
+                    return Opened(seconds, len(rows), len(seen & {LOW, HIGH}), _memory(process.pid), size)
+                time.sleep(LOOK_SECONDS)
+            return f"not at the end of {points:,} points within {PATIENCE:.0f} s"
+        finally:
+            process.terminate()
+
+
+def _rows(url: str) -> list[list[float]]:
+    """Nothing as long as it does not answer or has not read so far."""
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            rows: list[list[float]] = json.load(answer)
+            return rows
+    except (urllib.error.URLError, ConnectionError):
+        return []
+
+
+def _memory(pid: int) -> float:
+    """Of TensorBoard and of the reader that it starts."""
+    parent = psutil.Process(pid)
+    return sum(each.memory_info().rss for each in (parent, *parent.children(recursive=True))) / (1 << 20)

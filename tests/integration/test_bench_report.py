@@ -1,0 +1,55 @@
+"""`runspine bench report` in its smallest form: real servers, every part, one report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.report.parts import PARTS
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RUNSPINE_")}
+    command = [sys.executable, "-m", "runspine", "bench", "report", "--size", "tiny", "--out", str(out)]
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=ROOT, env=clean, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_one_part_is_measured_and_the_report_says_which_are_missing(tmp_path: Path) -> None:
+    done = bench(tmp_path, "control")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "report.md").read_text()
+    assert "| bare nats-server, one by one |" in text
+    assert "no Python with ray[default] is named" in text
+    assert "| Telemetry | | not measured |" in text
+    told = json.loads((tmp_path / "report.json").read_text())
+    known = {each["target"]: each["met"] for each in told["targets"]}
+    assert known["submit → RUNNING on an idle worker, p99"] is not None
+    assert known["admissions"] is not None
+
+
+def test_a_part_that_is_not_known_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    done = bench(tmp_path, "kontrol")
+    assert done.returncode == 2
+    assert "no part 'kontrol'; there are control, " in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_every_part_is_measured_from_scratch_into_one_report(tmp_path: Path) -> None:
+    done = bench(tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads((tmp_path / "report.json").read_text())
+    assert [part["part"] for part in told["parts"]] == list(PARTS)
+    assert all(part["figures"] for part in told["parts"])
+    for picture in ("kept", "cpu", "rest", "open", "facts", "growth"):
+        assert (tmp_path / f"{picture}.png").is_file(), picture
