@@ -106,7 +106,9 @@ class Cluster:
             )
             if done.returncode == 0:
                 return
-            assert not last and "timed out during startup" in done.stderr, done.stdout + done.stderr
+            said = done.stdout + done.stderr
+            assert "timed out during startup" in said, said
+            assert not last, said
             node.kill()
 
 
