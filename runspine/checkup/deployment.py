@@ -15,7 +15,7 @@ from runspine.log.subjects import FACT_STREAMS
 from runspine.loopback import is_loopback
 from runspine.telemetry_reader import TelemetryReader
 from runspine.wire.v1.artifacts_pb2 import GetUsageResponse, ListArtifactsRequest
-from runspine.wire.v1.run_pb2 import QUEUED, STALE, Run, Worker
+from runspine.wire.v1.run_pb2 import QUEUED, STALE, Phase, Run, Worker
 from runspine.wire.v1.trainer_pb2 import ListRequest, StreamInfo
 
 # A log of more commits is left to `runspine events verify`, which shows how far it is.
@@ -151,7 +151,7 @@ def _runs(client: Client) -> Iterator[Check]:
         yield Check("runs", "ok", f"{len(waiting)} wait, none is stale")
 
 
-def _of_phase(client: Client, phase: Run.Phase.ValueType) -> list[Run]:
+def _of_phase(client: Client, phase: Phase) -> list[Run]:
     asked = ListRequest(phases=[phase], page_size=500)
     return [summary.run for page in client.pages(asked) for summary in page.runs]
 
