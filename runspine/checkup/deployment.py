@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,7 +10,7 @@ from runspine.artifact_client import ArtifactClient
 from runspine.channel import Tls, target
 from runspine.checkup import Check
 from runspine.client import Client
-from runspine.errors import RunspineError
+from runspine.errors import NotFound, RunspineError
 from runspine.log.chain import Verifier
 from runspine.log.subjects import FACT_STREAMS
 from runspine.loopback import is_loopback
@@ -159,8 +160,9 @@ def _of_phase(client: Client, phase: Phase) -> list[Run]:
 def _telemetry(client: Client) -> Iterator[Check]:
     newest = next(client.pages(ListRequest(page_size=1))).runs
     began = time.monotonic()
-    # Of no run when there is none yet: that is an answer too.
-    TelemetryReader(client).series(newest[0].run.id if newest else "0" * 26)
+    # Of no run when there is none yet: that it knows none is an answer too.
+    with contextlib.suppress(NotFound):
+        TelemetryReader(client).series(newest[0].run.id if newest else "0" * 26)
     yield _answered("telemetry", client.endpoint.telemetry, time.monotonic() - began)
 
 

@@ -83,7 +83,10 @@ def _tell(run_id: str, spans: Sequence[Span], url: str | None, as_json: bool) ->
     body = request_of({run_id: spans})
     if url:
         send(url, body)
-        note(f"{run_id}: {len(spans)} spans sent to {url}")
+        if as_json:
+            say_json({"run_id": run_id, "spans": len(spans), "to": url})
+        else:
+            note(f"{run_id}: {len(spans)} spans sent to {url}")
     elif as_json:
         say_json(body)
     else:
