@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,13 +10,13 @@ from runspine.artifact_client import ArtifactClient
 from runspine.channel import Tls, target
 from runspine.checkup import Check
 from runspine.client import Client
-from runspine.errors import RunspineError
+from runspine.errors import NotFound, RunspineError
 from runspine.log.chain import Verifier
 from runspine.log.subjects import FACT_STREAMS
 from runspine.loopback import is_loopback
 from runspine.telemetry_reader import TelemetryReader
 from runspine.wire.v1.artifacts_pb2 import GetUsageResponse, ListArtifactsRequest
-from runspine.wire.v1.run_pb2 import QUEUED, STALE, Run, Worker
+from runspine.wire.v1.run_pb2 import QUEUED, STALE, Phase, Run, Worker
 from runspine.wire.v1.trainer_pb2 import ListRequest, StreamInfo
 
 # A log of more commits is left to `runspine events verify`, which shows how far it is.
@@ -151,7 +152,7 @@ def _runs(client: Client) -> Iterator[Check]:
         yield Check("runs", "ok", f"{len(waiting)} wait, none is stale")
 
 
-def _of_phase(client: Client, phase: Run.Phase.ValueType) -> list[Run]:
+def _of_phase(client: Client, phase: Phase) -> list[Run]:
     asked = ListRequest(phases=[phase], page_size=500)
     return [summary.run for page in client.pages(asked) for summary in page.runs]
 
@@ -159,8 +160,9 @@ def _of_phase(client: Client, phase: Run.Phase.ValueType) -> list[Run]:
 def _telemetry(client: Client) -> Iterator[Check]:
     newest = next(client.pages(ListRequest(page_size=1))).runs
     began = time.monotonic()
-    # Of no run when there is none yet: that is an answer too.
-    TelemetryReader(client).series(newest[0].run.id if newest else "0" * 26)
+    # Of no run when there is none yet: that it knows none is an answer too.
+    with contextlib.suppress(NotFound):
+        TelemetryReader(client).series(newest[0].run.id if newest else "0" * 26)
     yield _answered("telemetry", client.endpoint.telemetry, time.monotonic() - began)
 
 

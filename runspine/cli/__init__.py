@@ -18,7 +18,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "web": Entry("runspine.cli.web:web", "Open the web page, logged in."),
         "serve": Entry("runspine.cli.serve:serve", "Run one service in this process, as in a container."),
         "secrets": Entry("runspine.cli.secrets:secrets", "Passwords and tokens for docker compose."),
-        "doctor": Entry("runspine.cli.stack:doctor", "Check this machine and the stack, with remedies."),
+        "doctor": Entry("runspine.cli.stack:doctor", "Check this machine and the services, with remedies."),
     },
     "Asking for runs": {
         "train": Entry(
@@ -66,6 +66,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Other tools": {
         "export-hub": Entry("runspine.cli.export_hub:export_hub", "A checkpoint to the Hugging Face Hub."),
         "export": Entry("runspine.cli.export:export", "To TensorBoard, W&B, Minari, CSV or Parquet."),
+        "trace": Entry("runspine.cli.trace:trace", "Where a run's time went; to OpenTelemetry."),
         "tensorboard": Entry("runspine.cli.tensorboard:tensorboard", "Look at runs in TensorBoard."),
     },
     "The log and the tool": {

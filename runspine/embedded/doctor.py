@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,7 @@ def examine(home: Home) -> list[Check]:
         _ports(home),
         _files(),
         _cgroup(),
+        _sandbox(),
         _gpu(),
         *_runners(),
     ]
@@ -147,6 +149,20 @@ def _cgroup() -> Check:
     if os.access(root / own, os.W_OK) and os.access(root / own / "cgroup.procs", os.W_OK):
         return Check("cgroup", "note", "v2, can be written: runs can be limited and ended as a whole")
     return Check("cgroup", "note", "v2, cannot be written; runs are limited by other means")
+
+
+def _sandbox() -> Check:
+    name = "sandbox"
+    if shutil.which("bwrap") is None:
+        return Check(name, "note", "no bubblewrap; trainers share the worker's view of this machine")
+    tried = ["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "true"]
+    try:
+        worked = subprocess.run(tried, check=False, capture_output=True, timeout=10).returncode == 0
+    except subprocess.TimeoutExpired:
+        worked = False
+    if not worked:
+        return Check(name, "note", "bubblewrap is not allowed here; trainers cannot be walled in")
+    return Check(name, "note", "bubblewrap works: RUNSPINE_WORKER_SANDBOX=true walls trainers in")
 
 
 def _gpu() -> Check:

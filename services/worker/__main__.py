@@ -12,6 +12,7 @@ from runspine.log.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
 from runspine.runners import installed_runners
 from runspine.service import Health, open_link, run_service
 from services.worker.journal import DirectoryInUse, hold_directory
+from services.worker.sandbox import NoSandbox, ensure_sandbox
 from services.worker.settings import WorkerSettings
 from services.worker.worker import Worker
 
@@ -21,8 +22,10 @@ def main() -> int:
     try:
         settings = settings.model_copy(update={"worker_dir": settings.worker_dir.resolve()})
         with hold_directory(settings.worker_dir):
+            if settings.worker_sandbox:
+                ensure_sandbox(settings.worker_dir)
             return run_service("worker", settings, lambda health: work(settings, health))
-    except DirectoryInUse as error:
+    except (DirectoryInUse, NoSandbox) as error:
         print(error, file=sys.stderr)
         return 2
 

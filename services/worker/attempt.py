@@ -34,6 +34,7 @@ from services.worker.metrics import ATTEMPTS
 from services.worker.output import Output
 from services.worker.play.casting import cast
 from services.worker.recorder import Recorder, now
+from services.worker.sandbox import scratch, walled
 from services.worker.settings import WorkerSettings
 from services.worker.spools import Spools
 from services.worker.taking import Claim
@@ -206,13 +207,19 @@ class Attempt:
 
     async def _start_trainer(self, place: Place) -> Trainer:
         prepared = self.claim.prepared
+        command, environment = prepared.command, {**prepared.environment, "RUNSPINE_VIEW": str(place.path)}
+        if self._settings.worker_sandbox:
+            places = (prepared.directory, prepared.run_dir, self._settings.worker_dir)
+            command = await asyncio.to_thread(walled, command, *places)
+            environment |= await asyncio.to_thread(scratch, prepared.run_dir)
         return await Trainer.start(
             self.claim.entry.name,
-            prepared.command,
+            command,
             prepared.directory,
-            {**prepared.environment, "RUNSPINE_VIEW": str(place.path)},
+            environment,
             prepared.run_dir / "keeper.lock",
             self._run.spec.limits,
+            walled=self._settings.worker_sandbox,
         )
 
     async def _stay(self, trainer: Trainer) -> AttemptExited:

@@ -145,10 +145,8 @@ class Keeper:
         self.let_go_of_output()
         status = self.wait()
         left = kill_all(os.getpid(), self.cgroup)
-        if os.WIFSIGNALED(status):
-            self.say(exit_code=0, signal=os.WTERMSIG(status), left=left)
-        else:
-            self.say(exit_code=os.WEXITSTATUS(status), signal=0, left=left)
+        code, number = exit_of(status, bool(launch.get("walled")))
+        self.say(exit_code=code, signal=number, left=left)
 
     def first_line(self) -> bytes | None:
         while b"\n" not in self.commands:
@@ -218,6 +216,15 @@ class Keeper:
         return True
 
 
+def exit_of(status: int, walled: bool) -> tuple[int, int]:
+    """Exit code and signal of a wait status."""
+    if os.WIFSIGNALED(status):
+        return 0, os.WTERMSIG(status)
+    code = os.WEXITSTATUS(status)
+    # A wall tells of a signal as shells do.
+    return (0, code - 128) if walled and code > 128 else (code, 0)
+
+
 def send_group(leader: int, number: int) -> None:
     """Signal the trainer's group, and the trainer itself if it has moved to another.
 
@@ -244,6 +251,9 @@ def become_trainer(launch: dict[str, object], tell: int) -> None:
         os.chdir(str(launch["directory"]))
         for number in HANDLED:
             signal.signal(number, signal.SIG_DFL)
+        if launch.get("walled"):
+            # It is for the trainer inside; the wall would fall, and the trainer with it.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         command = launch["command"]
         assert isinstance(command, list)
         environment = launch["environment"]

@@ -61,6 +61,10 @@ class WorkerSettings(ServiceSettings):
     dataset_cache_mib: float = Field(
         20_480, ge=0, description="datasets kept on disk for the next run, in MiB; then the oldest goes"
     )
+    worker_sandbox: bool = Field(
+        False,
+        description="wall trainers in with bubblewrap; a worker that cannot have it does not start",
+    )
     drain_seconds: float = Field(20.0, gt=0, description="longest time a stopping worker waits for the log")
 
     @property

@@ -71,6 +71,8 @@ class Trainer:
         environment: dict[str, str],
         lock: Path,
         limits: Limits | None = None,
+        *,
+        walled: bool = False,
     ) -> Self:
         """Spawn keeper and trainer. Raises NotStarted with the system's reason."""
         limits = limits or Limits()
@@ -86,6 +88,7 @@ class Trainer:
             "environment": {**environment, "RUNSPINE_TELEMETRY_FD": str(telemetry_end)},
             "cgroup": str(cgroup) if cgroup else "",
             "file_size": file_size_limit(limits),
+            "walled": walled,
         }
         try:
             # Over the pipe and not as arguments: any user of the machine can read those.

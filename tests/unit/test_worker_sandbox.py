@@ -1,0 +1,129 @@
+"""The wall around trainers: what is behind it, what is not, and that it does not stand in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from services.worker.sandbox import NoSandbox, ensure_sandbox, scratch, walled
+from services.worker.trainer import Trainer
+
+LOOK = """
+import json, os, sys, tempfile
+def tried(what):
+    try:
+        what()
+    except OSError as error:
+        return error.strerror
+    return "done"
+other, outside, worker = sys.argv[1:4]
+found = {
+    "processes": len([name for name in os.listdir("/proc") if name.isdigit()]),
+    "environment": tried(lambda: open(f"/proc/{worker}/environ").read()),
+    "neighbour": tried(lambda: open(other).read()),
+    "outside": tried(lambda: open(outside, "w").close()),
+    "own": tried(lambda: open("mine", "w").close()),
+    "temporary": tried(lambda: tempfile.NamedTemporaryFile().close()),
+}
+os.write(int(os.environ["RUNSPINE_TELEMETRY_FD"]), b"heard")
+print(json.dumps(found))
+"""
+POLITE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (open("checkpoint", "w").close(), sys.exit(7)))
+print("ready", flush=True)
+time.sleep(600)
+"""
+PLAIN = "import time; print('ready', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def worker_dir(tmp_path: Path) -> Path:
+    place = tmp_path / "worker"
+    (place / "runs" / "mine").mkdir(parents=True)
+    (place / "runs" / "other").mkdir()
+    (place / "runs" / "other" / "secret").write_text("of another run")
+    try:
+        ensure_sandbox(place)
+    except NoSandbox as reason:
+        pytest.skip(str(reason))
+    return place
+
+
+async def started(worker_dir: Path, script: str, *arguments: str) -> Trainer:
+    run_dir = worker_dir / "runs" / "mine"
+    command = walled([sys.executable, "-c", script, *arguments], run_dir, run_dir, worker_dir)
+    environment = {"PATH": os.environ["PATH"], **scratch(run_dir)}
+    return await Trainer.start("walled", command, run_dir, environment, run_dir / "keeper.lock", walled=True)
+
+
+async def test_a_trainer_behind_the_wall_sees_itself_and_its_run_alone(
+    worker_dir: Path, tmp_path: Path
+) -> None:
+    secret, outside = worker_dir / "runs" / "other" / "secret", tmp_path / "outside"
+    trainer = await started(worker_dir, LOOK, str(secret), str(outside), str(os.getpid()))
+    said: dict[str, Any] = json.loads(await trainer.stdout.read())
+    assert await trainer.telemetry.read() == b"heard"
+    exited = await trainer.wait()
+    trainer.close()
+    assert (exited.exit_code, exited.signal) == (0, 0)
+    # Its own, and the one that the wall has inside.
+    assert said.pop("processes") <= 3
+    assert said.pop("environment") in ("No such file or directory", "Permission denied")
+    assert said == {
+        "neighbour": "No such file or directory",
+        "outside": "Read-only file system",
+        "own": "done",
+        "temporary": "done",
+    }
+    assert (worker_dir / "runs" / "mine" / "mine").exists()
+    assert not outside.exists()
+
+
+async def test_a_trainer_behind_the_wall_hears_that_it_shall_end(worker_dir: Path) -> None:
+    trainer = await started(worker_dir, POLITE)
+    await trainer.stdout.readline()
+    trainer.term(30.0)
+    exited = await asyncio.wait_for(trainer.wait(), 30)
+    trainer.close()
+    assert (exited.exit_code, exited.signal) == (7, 0)
+    assert (worker_dir / "runs" / "mine" / "checkpoint").exists()
+
+
+async def test_one_that_does_not_listen_ends_by_the_signal(worker_dir: Path) -> None:
+    trainer = await started(worker_dir, PLAIN)
+    await trainer.stdout.readline()
+    trainer.term(30.0)
+    exited = await asyncio.wait_for(trainer.wait(), 30)
+    trainer.close()
+    assert (exited.exit_code, exited.signal) == (0, signal.SIGTERM)
+
+
+async def test_nothing_is_left_behind_the_wall_when_it_is_killed(worker_dir: Path) -> None:
+    trainer = await started(worker_dir, PLAIN)
+    await trainer.stdout.readline()
+    inside = psutil.Process(trainer.process.pid).children(recursive=True)
+    assert len(inside) >= 3
+    trainer.kill()
+    exited = await asyncio.wait_for(trainer.wait(), 30)
+    trainer.close()
+    assert exited.left == ()
+    assert not [process for process in inside if process.is_running()]
+
+
+def test_a_machine_without_bubblewrap_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoSandbox, match="there is no bwrap: install bubblewrap"):
+        ensure_sandbox(tmp_path)
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    with pytest.raises(NoSandbox, match=r"No permissions to create new namespace\. User namespaces"):
+        ensure_sandbox(tmp_path)
