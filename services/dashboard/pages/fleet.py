@@ -25,7 +25,7 @@ from services.dashboard.edges.lag import ingest_lag
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.fleet_storage import ask_storage, draw_storage, draw_storage_trouble
 from services.dashboard.pages.frame import frame
-from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.section import Section
 from services.dashboard.pages.tables import plain_table
 
@@ -39,8 +39,8 @@ def add_fleet_page(desk: Desk) -> None:
     async def fleet(request: Request) -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Fleet", "/fleet"):
-            page = FleetPage(desk, visitor)
-            await page.draw()
+            await until_open("Looking around…")
+            await FleetPage(desk, visitor).draw()
 
 
 class FleetPage:
