@@ -117,14 +117,18 @@ async def main() -> None:
             Viewer(session, asked.address, asked.path[number % len(asked.path)], bool(number % 2))
             for number in range(asked.pages)
         ]
-        for looking in [asyncio.create_task(viewer.look()) for viewer in viewers]:
-            looking.add_done_callback(lambda task: task.result())
-        while True:
-            await asyncio.sleep(1.0)
-            heard, fetched, size = (
-                sum(getattr(viewer, what) for viewer in viewers) for what in ("heard", "asked", "bytes")
-            )
-            print(json.dumps({"heard": heard, "asked": fetched, "bytes": size}), flush=True)
+        # When one page cannot be opened, all end: ten are what is measured.
+        await asyncio.gather(tell(viewers), *(viewer.look() for viewer in viewers))
+
+
+async def tell(viewers: list[Viewer]) -> None:
+    """What all of them have heard and asked, once a second."""
+    while True:
+        await asyncio.sleep(1.0)
+        sums = {
+            name: sum(getattr(viewer, name) for viewer in viewers) for name in ("heard", "asked", "bytes")
+        }
+        print(json.dumps(sums), flush=True)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,8 @@ def exit_words(exited: AttemptExited) -> str:
     else:
         how = ""
     told = f"{outcome} ({how})" if how else outcome
-    return f"{told}: {exited.reason}" if exited.reason else told
+    # The reason is often the same word again.
+    return f"{told}: {exited.reason}" if exited.reason not in ("", how) else told
 
 
 def _because(text: str) -> str:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
 from bench.browser import missing
+from runspine.wire.v1.facts_pb2 import Progress
 from runspine.wire.v1.run_pb2 import Phase, Run
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.integration.evaluation_rig import Shell, until
@@ -27,6 +34,7 @@ IN_CHROMIUM = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
+ROOT = Path(__file__).parents[2]
 LOOKER = "a-token-that-may-only-look"
 # Metrics at a pace that a person can follow.
 SLOW = """
@@ -83,6 +91,48 @@ class PageRig:
 
     def until_phase(self, run_id: str, phase: str, seconds: float = 180) -> None:
         until(lambda: Phase.Name(self.run(run_id).phase).lower() == phase, seconds)
+
+    def progress(self, run_id: str) -> Progress:
+        with self.shell.client() as client:
+            return client.get(run_id).progress
+
+    def calls(self, part: str, method: str) -> int:
+        """How often a gRPC method of a service was called, as it tells Prometheus."""
+        with urlopen(f"http://{self.stack['metrics'][part]}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        found = re.search(rf'^runspine_call_seconds_count{{method="{method}"}} (\S+)$', text, re.MULTILINE)
+        return int(float(found[1])) if found else 0
+
+    def settled(self, part: str, method: str, seconds: float) -> int:
+        """The same, when it was not called for so long; else 0."""
+        before, deadline = self.calls(part, method), time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.calls(part, method) != before:
+                return 0
+            time.sleep(0.1)
+        return before
+
+    @contextmanager
+    def viewers(self, path: str) -> Iterator[Callable[[], dict[str, int]]]:
+        """Ten open pages that draw nothing; call what it gives to hear what they have heard and asked."""
+        command = [
+            sys.executable, "-m", "bench.page_viewers", "--address", self.address, "--token", self.token,
+            "--path", path,
+        ]  # fmt: skip
+        said = self.home / "viewers.jsonl"
+        with said.open("w") as file:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=file)
+
+        def told() -> dict[str, int]:
+            assert process.poll() is None, "the pages were closed"
+            lines = said.read_text().splitlines()
+            return json.loads(lines[-1]) if lines else dict.fromkeys(("heard", "asked", "bytes"), 0)
+
+        try:
+            yield told
+        finally:
+            process.terminate()
+            process.wait()
 
     def signal(self, part: str, number: signal.Signals) -> int:
         pid: int = self.stack["pids"][part]

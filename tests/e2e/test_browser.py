@@ -14,6 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from bench.browser import Browser, browsing
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED
 from tests.e2e.page_rig import IN_CHROMIUM, LOOKER, PageRig
+from tests.integration.evaluation_rig import until
 from tests.unit import checkpoint_files as files
 
 pytestmark = IN_CHROMIUM
@@ -56,6 +57,55 @@ def test_the_curve_of_a_run_grows_while_it_trains(rig: PageRig, browser: Browser
     browser.until(lambda: points(browser, "episodic_return") > first + 20, "the chart has grown")
     assert browser.find(".rs-badge").text == "running"
     rig.cancel(run_id)
+
+
+def test_ten_open_pages_ask_telemetry_as_one_does(rig: PageRig) -> None:
+    run_id = rig.script(60, name="watched by ten")
+    rig.until_phase(run_id, "running")
+    with rig.viewers(f"/run/{run_id}") as told:
+        until(lambda: told()["asked"] >= 10, 60)
+        asked, questions = told()["asked"], rig.calls("telemetry", "QueryMetrics")
+        until(lambda: told()["asked"] >= asked + 40, 60)
+        questions = rig.calls("telemetry", "QueryMetrics") - questions
+    # Forty figures of charts were fetched meanwhile.
+    assert 0 < questions <= 10
+    rig.cancel(run_id)
+
+
+def test_a_tab_that_nobody_sees_asks_for_nothing_and_catches_up_when_it_is_seen(
+    rig: PageRig, browser: Browser
+) -> None:
+    run_id = rig.script(90, name="left alone")
+    browser.open(f"/run/{run_id}")
+    first = browser.until(lambda: points(browser, "episodic_return"), "a chart")
+    page = browser.driver.current_window_handle
+    browser.driver.switch_to.new_window("tab")
+    try:
+        # The tab says so, and what was under way is answered.
+        before = until(lambda: rig.settled("telemetry", "QueryMetrics", 3.0), 60)
+        step = rig.progress(run_id).step
+        until(lambda: rig.progress(run_id).step > step + 50, 60)
+        assert rig.calls("telemetry", "QueryMetrics") == before
+    finally:
+        browser.driver.close()
+        browser.driver.switch_to.window(page)
+    browser.until(lambda: points(browser, "episodic_return") > max(first, step), "the chart has caught up")
+    rig.cancel(run_id)
+
+
+def test_what_can_be_pressed_stays_the_same_while_its_words_change(rig: PageRig, browser: Browser) -> None:
+    run_id = rig.script(60, name="in a group", project="steady")
+    rig.until_phase(run_id, "running")
+    browser.open("/fleet")
+    browser.sees("The bucket")
+    link = browser.find(".rs-tile a", run_id)
+    said = browser.find("main").text
+    browser.until(lambda: browser.find("main").text != said, "the log has grown")
+    assert link.is_displayed()
+    browser.open("/?by=project")
+    card = browser.find(".rs-pile", "steady")
+    rig.cancel(run_id)
+    browser.until(lambda: "active" not in card.text, "the card says that it has ended")
 
 
 def test_a_run_is_cancelled_with_the_keyboard_alone(rig: PageRig, browser: Browser) -> None:

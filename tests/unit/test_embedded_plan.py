@@ -16,6 +16,7 @@ from runspine.embedded.nats_config import deploy_config, render
 from runspine.embedded.part import Part
 from runspine.embedded.plan import Wish, cores, needed_environment, plan, trainer_environment
 from runspine.embedded.ports import PortBook
+from runspine.embedded.processes import tethered
 from runspine.log.permissions import USERS
 from runspine.log.subjects import is_token
 
@@ -128,3 +129,13 @@ def test_the_command_line_names_its_stack_commands_without_loading_the_stack() -
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_a_nice_part_stands_behind_others_also_where_sessions_share_the_cores() -> None:
+    show = "import os; f = '/proc/self/autogroup'; print(os.nice(0), os.path.exists(f) and open(f).read())"
+    command = tethered([sys.executable, "-c", show], signal.SIGKILL, niceness=5)
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=True)
+    own, _, session = done.stdout.partition(" ")
+    assert int(own) == os.nice(0) + 5
+    # Not every kernel shares cores out by session.
+    assert "autogroup" not in session or session.split()[-1] == "5"

@@ -15,7 +15,7 @@ from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.evaluating import ask_evaluation
 from services.dashboard.pages.frame import frame
 from services.dashboard.pages.integrity import integrity_badge
-from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.run_files import address
 
 PAGE = 200
@@ -28,6 +28,7 @@ def add_checkpoints_page(desk: Desk) -> None:
     async def checkpoints(request: Request, env: str = "", algo: str = "", run: str = "") -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Checkpoints", "/checkpoints"):
+            await until_open("Looking for checkpoints…")
             await CheckpointsPage(visitor, env, algo, run).draw()
 
 

@@ -17,7 +17,7 @@ from services.dashboard.edges.figures import AXES, RETURNS, runs_of, series_name
 from services.dashboard.pages.curves import Curves, Source
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.frame import frame
-from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.run_charts import in_order
 from services.dashboard.pages.scrubber import Played, Scrubber
 
@@ -66,6 +66,7 @@ def add_compare_page(desk: Desk) -> None:
             asked.get("each") == "true",
         )
         with frame(desk, visitor, "Compare", "/compare"):
+            await until_open("Comparing…")
             await ComparePage(desk, visitor, choice).draw()
 
 

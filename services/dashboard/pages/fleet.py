@@ -25,12 +25,13 @@ from services.dashboard.edges.lag import ingest_lag
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.fleet_storage import ask_storage, draw_storage, draw_storage_trouble
 from services.dashboard.pages.frame import frame
-from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.section import Section
 from services.dashboard.pages.tables import plain_table
 
 LOOK_SECONDS = 2.0
 STORAGE_SECONDS = 30.0
+HEARD_SECONDS = 10
 
 
 def add_fleet_page(desk: Desk) -> None:
@@ -38,8 +39,8 @@ def add_fleet_page(desk: Desk) -> None:
     async def fleet(request: Request) -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Fleet", "/fleet"):
-            page = FleetPage(desk, visitor)
-            await page.draw()
+            await until_open("Looking around…")
+            await FleetPage(desk, visitor).draw()
 
 
 class FleetPage:
@@ -69,7 +70,7 @@ class FleetPage:
         lag = await self._desk.shared.get("lag", moment, lambda: ingest_lag(self._desk.telemetry_metrics))
         queue = waiting(self._desk.following.book)
         # How long ago a worker was heard is told anew every ten seconds.
-        heard = int(time.time()) // 10
+        heard = int(time.time()) // HEARD_SECONDS
         self._workers.show(([_lasting(worker) for worker in workers], heard), lambda: _workers(workers))
         self._queue.show(sorted(queue.items()), lambda: _queue(queue))
         self._runners.show([str(runner) for runner in runners], lambda: _runners(runners))
@@ -139,7 +140,9 @@ def _worker(worker: Worker) -> None:
         )
         ui.label(" · ".join(has)).classes("rs-quiet")
         heard = time.time() - worker.last_heard / 1e6
-        ui.label(f"{worker.host}, version {worker.version}, heard {span(heard)} ago").classes("rs-quiet")
+        # The card is drawn every ten seconds, so less is not told.
+        ago = "just now" if heard < 2 * HEARD_SECONDS else f"{span(heard)} ago"
+        ui.label(f"{worker.host}, version {worker.version}, heard {ago}").classes("rs-quiet")
         if worker.reason:
             ui.label(worker.reason).classes("rs-bad")
         for run_id in worker.running if worker.online else ():

@@ -31,7 +31,7 @@ from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.frame import frame
 from services.dashboard.pages.new_form import STARTERS, RunForm
 from services.dashboard.pages.new_presets import choose_preset, paste_run_file
-from services.dashboard.pages.notices import empty, problem
+from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.plaintext import block
 
 CHECK_SECONDS = 0.3
@@ -53,6 +53,7 @@ def add_new_page(desk: Desk) -> None:
                     "/",
                 )
                 return
+            await until_open("Asking what can be run…")
             try:
                 runners = (await visitor.access.ask("trainer", "ListRunners", ListRunnersRequest())).runners
                 draft = await _first_draft(visitor, request.query_params.get("from", ""))

@@ -26,7 +26,8 @@ class Notice:
     """One that can say something else later."""
 
     def __init__(self, title: str) -> None:
-        with ui.column().classes("rs-notice").props('role="status"'):
+        self._box = ui.column().classes("rs-notice").props('role="status"')
+        with self._box:
             self._icon = ui.icon("hourglass_empty").classes("rs-notice-icon")
             self._title = ui.label(title).classes("rs-notice-title")
             self._text = ui.label().classes("rs-notice-text")
@@ -35,6 +36,16 @@ class Notice:
         self._title.set_text(title)
         self._text.set_text(text)
 
+    def remove(self) -> None:
+        self._box.delete()
+
 
 def loading(title: str) -> Notice:
     return Notice(title)
+
+
+async def until_open(title: str) -> None:
+    """Let the browser show the page, with this on it, before anything is asked that may take its time."""
+    note = loading(title)
+    await ui.context.client.connected()
+    note.remove()

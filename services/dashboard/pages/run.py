@@ -34,6 +34,8 @@ TABS = {
     "config": ("Parameters", draw_config),
     "history": ("History", draw_history),
 }
+# A browser waits this long for the page; then it hears at least why there is none.
+PATIENCE = 2.5
 # Tabs that only runs of one mode have, and begin with.
 OWN = {EVALUATE: "evaluations", PLAY: "play"}
 
@@ -44,7 +46,7 @@ def add_run_page(desk: Desk) -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Run", "/"):
             try:
-                answer = await visitor.access.ask("trainer", "Get", GetRequest(run_id=run_id))
+                answer = await visitor.access.ask("trainer", "Get", GetRequest(run_id=run_id), PATIENCE)
             except RunspineError as error:
                 problem("This run cannot be shown", str(error), "All runs", "/")
                 return
@@ -54,7 +56,7 @@ def add_run_page(desk: Desk) -> None:
 
 async def _draw(desk: Desk, visitor: Visitor, answer: GetResponse, tab: str) -> None:
     RunHead(desk, visitor, answer).draw()
-    await draw_links(visitor, answer.run)
+    draw_links(visitor, answer.run)
     address = f"/run/{answer.run.id}"
     # Batches of episodes are an evaluation's, and keys a session's; other runs have none.
     own = OWN.get(answer.run.spec.mode, "")

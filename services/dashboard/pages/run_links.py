@@ -17,18 +17,25 @@ WANDB = re.compile(r"https://(?:api\.)?wandb\.ai/[\w./-]+\Z")
 TOOLS = ("tensorboard", "wandb")
 
 
-async def draw_links(visitor: Visitor, run: Run) -> None:
-    with ui.row().classes("rs-links"):
+def draw_links(visitor: Visitor, run: Run) -> None:
+    with ui.row().classes("rs-links") as row:
         if run.parent:
             ui.link("forked from", f"/run/{quote(run.parent)}")
         ui.link("checkpoints", f"/checkpoints?run={quote(run.id)}")
         ui.link("compare", f"/compare?run={quote(run.id)}")
-        for text, target in await _tools(visitor, run):
-            if target:
-                ui.link(text, target, new_tab=True)
-            else:
-                with ui.label(text).classes("rs-tool"):
-                    ui.tooltip(f"runspine tensorboard {run.id[:12]}")
+
+    async def add_tools() -> None:
+        found = await _tools(visitor, run)
+        with row:
+            for text, target in found:
+                if target:
+                    ui.link(text, target, new_tab=True)
+                else:
+                    with ui.label(text).classes("rs-tool"):
+                        ui.tooltip(f"runspine tensorboard {run.id[:12]}")
+
+    # The page does not wait for what may be there.
+    ui.timer(0.01, add_tools, once=True)
 
 
 async def _tools(visitor: Visitor, run: Run) -> list[tuple[str, str]]:

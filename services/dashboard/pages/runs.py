@@ -120,7 +120,8 @@ class RunsTable:
             button, words = self._cards[pile.name]
             chosen = pile.name == self._view.pile
             button.classes(add="rs-chosen" if chosen else "", remove="" if chosen else "rs-chosen")
-            button.props["aria-pressed"] = str(chosen).lower()
+            if button.props.get("aria-pressed") != (pressed := str(chosen).lower()):
+                button.props["aria-pressed"] = pressed
             words.set_text(pile_words(pile))
 
     def _pile(self, name: str) -> tuple[ui.button, ui.label]:

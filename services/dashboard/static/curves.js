@@ -179,7 +179,7 @@ export default {
       });
       const named = this.data.length > 1;
       this.chart.setOption({
-        animation: false, grid: { left: 8, right: 14, top: named ? 30 : 10, bottom: 26, containLabel: true },
+        animation: false, grid: { left: 8, right: 14, top: named ? 30 : 10, bottom: 2, containLabel: true },
         legend: named ? { top: 0, textStyle: { color: ink }, data: this.data.map((one) => one.label) } : { show: false },
         tooltip: { trigger: "axis", confine: true, order: "valueDesc", formatter: (items) => this.tip(items) },
         xAxis: { type: this.axis === "time" ? "time" : "value", min: "dataMin", max: "dataMax", axisLabel: { color: ink, hideOverlap: true, formatter: this.axis === "time" ? undefined : compact }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },

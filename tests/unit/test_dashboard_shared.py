@@ -1,0 +1,83 @@
+"""The same question of many pages."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from runspine.errors import NotFound
+from runspine.wire.v1.facts_pb2 import Progress
+from runspine.wire.v1.run_pb2 import RUNNING
+from runspine.wire.v1.trainer_pb2 import RunSummary, WatchResponse
+from services.dashboard.core.runbook import RunBook
+from services.dashboard.edges.shared import LEAST_SECONDS, LONGEST_SECONDS, Held, Shared, is_good, rest_after
+from services.dashboard.pages.heart import SLOWEST, Pace
+from tests.unit.test_dashboard import a_run
+
+
+async def test_what_ten_pages_ask_at_once_is_asked_once() -> None:
+    shared, asked = Shared(), []
+
+    async def make() -> str:
+        asked.append(1)
+        await asyncio.sleep(0.01)
+        return "answer"
+
+    answers = await asyncio.gather(*(shared.get("question", 1, make) for _ in range(10)))
+    assert answers == ["answer"] * 10
+    assert len(asked) == 1
+
+
+async def test_a_refusal_is_told_to_whoever_asked_and_is_not_kept() -> None:
+    shared, answers = Shared(), iter([NotFound("not yet"), None])
+
+    async def make() -> str:
+        if error := next(answers):
+            raise error
+        return "answer"
+
+    with pytest.raises(NotFound):
+        await shared.get("question", 1, make)
+    assert await shared.get("question", 1, make) == "answer"
+
+
+def test_an_answer_is_good_until_its_run_changes_but_rests_as_long_as_it_was_dear() -> None:
+    held = Held("answer", version=3, at=100.0, due=101.0)
+    assert is_good(held, 3, 102.0)
+    assert is_good(held, 4, 100.5)
+    assert not is_good(held, 4, 101.5)
+    assert not is_good(held, 3, 200.0)
+    assert rest_after(0.001) == LEAST_SECONDS
+    assert rest_after(0.2) == pytest.approx(4.0)
+    assert rest_after(60.0) == LONGEST_SECONDS
+
+
+def test_the_beat_slows_down_with_what_pages_cost_and_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = {"passed": 0.0, "used": 0.0}
+    monkeypatch.setattr("services.dashboard.pages.heart.time.monotonic", lambda: now["passed"])
+    monkeypatch.setattr("services.dashboard.pages.heart.time.process_time", lambda: now["used"])
+    pace = Pace()
+
+    def after(used: float) -> float:
+        now["passed"] += 2.0
+        now["used"] += 2.0 * used
+        return pace.stretch()
+
+    assert after(0.05) == 1.0
+    assert after(0.2) == pytest.approx(2.0)
+    # At half the pace the budget is kept: it stays there.
+    assert after(0.1) == pytest.approx(2.0)
+    assert after(1.0) == SLOWEST
+    assert after(0.001) == 1.0
+
+
+def test_a_row_is_made_into_text_once_for_each_change() -> None:
+    book = RunBook()
+    book.take_summary(RunSummary(run=a_run(phase=RUNNING)))
+    entry = book.get("r1")
+    assert entry is not None
+    first = entry.as_json()
+    assert entry.as_json() is first
+    book.take_watch(WatchResponse(run_id="r1", progress=Progress(step=7)))
+    assert '"step":7' in entry.as_json()
