@@ -60,7 +60,7 @@ class Game:
     def say(self, **said: object) -> None:
         self.watcher.say(**said)
 
-    def until(self, probe: Any, seconds: float = 30.0) -> None:
+    def until(self, probe: Any, seconds: float = 90.0) -> None:
         def running() -> bool:
             assert self.trainer.process.poll() is None or probe(), self.trainer.output
             return bool(probe())
