@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# Height × width × 3 bytes of red, green and blue; or × 4 as pygame holds them: blue, green, red and one unused.
+# Height × width × 3 bytes of red, green and blue; of a Surface four: blue, green, red and one unused.
 Picture = np.ndarray[Any, Any]
 RGB = "rgb_array"
 # Envs whose picture may be a pygame surface as it is.
