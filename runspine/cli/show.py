@@ -15,6 +15,7 @@ from runspine.cli.screen import note, phase_cell, say, say_json
 from runspine.cli.text import escaped, escaped_block, local_time, when
 from runspine.client import Client
 from runspine.errors import RunspineError
+from runspine.lineage import fork_of, fork_words, readable
 from runspine.log.subjects import ATTEMPTS, RUNS, attempts_subject, run_subject
 from runspine.plain import to_plain
 from runspine.runfile import spec_yaml
@@ -43,7 +44,9 @@ def show(run: str, as_json: bool) -> None:
     _section("Timeline")
     _timeline(facts)
     _section("Spec")
-    say(escaped_block(spec_yaml(found.run.spec).rstrip("\n")))
+    say(escaped_block(spec_yaml(readable(found.run.spec)).rstrip("\n")))
+    if fork_of(found.run.spec):
+        note("the record of the fork is left out here; --json has it")
 
 
 def history(client: Client, run_id: str) -> list[Fact]:
@@ -78,6 +81,7 @@ def _lines(run: Run, found: GetResponse) -> list[tuple[str, str]]:
             when(run.submitted_at) + (f" by {escaped(run.submitted_by)}" if run.submitted_by else ""),
         ),
         ("again of", escaped(run.parent)),
+        ("fork of", escaped(fork_words(run.spec))),
         ("waits for", _start_time(run)),
         ("started", when(run.started_at) if run.started_at else ""),
         ("ended", when(run.ended_at) if run.ended_at else ""),

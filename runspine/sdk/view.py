@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from runspine.sdk.drawing import Picture
+from runspine.sdk.drawing import Picture, Surface
 from runspine.sdk.post import Post
 
 DEFAULT_WIDTH = 320
@@ -94,13 +94,14 @@ class View:
         self._plan(slot, now, time.perf_counter() - began)
 
     def show(self, slot: int, frame: Picture, hud: dict[str, Any]) -> None:
-        """Send a picture (height × width × 3 bytes) to whoever looks; the newest of each slot wins."""
+        """Send a picture to whoever looks; the newest of each slot wins."""
         look = self.look
         if look is None or not look.includes(slot):
             return
         copy = thinned(frame, look.width)
         height, width, _ = copy.shape
-        self._put(slot, {"width": width, "height": height}, hud, copy.reshape(-1).data)
+        what = {"width": width, "height": height, "bgrx": isinstance(frame, Surface)}
+        self._put(slot, what, hud, copy.reshape(-1).data)
 
     def say_trouble(self, slot: int, why: str, hud: dict[str, Any]) -> None:
         """Why there is no picture of this slot."""
@@ -171,4 +172,7 @@ def thinned(frame: Picture, width: int) -> Picture:
     by_area = math.ceil(math.sqrt(rows * columns / MOST_PIXELS))
     stride = max(1, by_width, by_area)
     # A copy in any case: an env may draw the next one into the same memory.
+    if isinstance(frame, Surface):
+        # Four bytes at a time, which is four times as fast.
+        return np.array(frame.view(np.uint32)[::stride, ::stride], order="C").view(np.uint8)
     return np.array(frame[::stride, ::stride, :3], dtype=np.uint8, order="C")

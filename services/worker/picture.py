@@ -17,6 +17,8 @@ QUALITY = 80
 # When a picture is too large for a message: less quality, then fewer pixels, down to this.
 LEAST_QUALITY = 40
 LEAST_WIDTH = 32
+# How much of the wanted width is enough.
+NEAR = 0.9
 
 
 class NotAFrame(Exception):
@@ -34,11 +36,13 @@ class Shown:
     slots: int
     trouble: str
     hud: Hud
+    # Four bytes a pixel as pygame holds them, instead of red, green and blue.
+    bgrx: bool = False
     data: bytes = b""
 
     @property
     def size(self) -> int:
-        return self.width * self.height * 3
+        return self.width * self.height * (4 if self.bgrx else 3)
 
 
 def shown(header: Any) -> Shown:
@@ -46,7 +50,8 @@ def shown(header: Any) -> Shown:
     try:
         slot, width, height = int(header["slot"]), int(header["width"]), int(header["height"])
         slots, at = min(int(header["slots"]), MOST_SLOTS), float(header["at"])
-        found = Shown(slot, width, height, at, slots, str(header.get("trouble") or ""), hud_of(header["hud"]))
+        trouble, bgrx = str(header.get("trouble") or ""), bool(header.get("bgrx"))
+        found = Shown(slot, width, height, at, slots, trouble, hud_of(header["hud"]), bgrx)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise NotAFrame(f"{type(error).__name__}: {error}") from error
     if not 0 <= slot < MOST_SLOTS or width < 0 or height < 0 or found.size > MOST_BYTES or slots < 0:
@@ -65,12 +70,11 @@ def hud_of(said: dict[str, Any]) -> Hud:
 
 def jpeg(frame: Shown, width: int, most: int) -> tuple[bytes, int, int]:
     """The picture, at most so wide and so many bytes; with its width and height."""
-    image = Image.frombuffer("RGB", (frame.width, frame.height), frame.data)
+    order = "BGRX" if frame.bgrx else "RGB"
+    image = Image.frombuffer("RGB", (frame.width, frame.height), frame.data, "raw", order, 0, 1)
     quality = QUALITY
     while True:
-        if width < image.width:
-            height = max(1, round(image.height * width / image.width))
-            image = image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2.0)
+        image = scaled(image, width)
         out = io.BytesIO()
         image.save(out, "JPEG", quality=quality)
         if out.tell() <= most or image.width <= LEAST_WIDTH:
@@ -79,6 +83,21 @@ def jpeg(frame: Shown, width: int, most: int) -> tuple[bytes, int, int]:
             quality -= 20
         else:
             width = image.width // 2
+
+
+def scaled(image: Image.Image, width: int) -> Image.Image:
+    """At most so wide, and not much less: by whole pixels where that comes near, five times as fast."""
+    if width >= image.width:
+        return image
+    whole = round(image.width / width)
+    if image.width / whole < NEAR * width:
+        whole -= 1
+    if whole > 1:
+        image = image.reduce(whole)
+    if image.width <= width:
+        return image
+    height = max(1, round(image.height * width / image.width))
+    return image.resize((width, height), Image.Resampling.BILINEAR)
 
 
 def framed(frame: Shown, run_id: str, attempt: int, number: int, width: int, most: int) -> Frame:

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from runspine.errors import Invalid
 from runspine.fitting import Spaces, misfit
 from runspine.forking import begin_at, fork_point, record_of
+from runspine.lineage import fork_words, readable
 from runspine.plain import to_plain
 from runspine.replay import Record, Replay
 from runspine.runfile import changed, parse
@@ -101,6 +102,17 @@ def test_a_training_begins_at_a_fork_where_its_runner_can() -> None:
         "spec.fork.run_id",
         "spec.fork.record",
     }
+
+
+def test_where_a_run_began_is_told_and_its_record_is_not_read_to_people() -> None:
+    point = ForkPoint(run_id=RUN, episode=4, step=1200, record=b"x", every=True)
+    words = f"step 1,200 of episode 4 of run {RUN}"
+    assert fork_words(RunSpec(fork=point)) == f"{words}, in every episode"
+    point.every = False
+    assert fork_words(RunSpec(play=Play(fork=point))) == words
+    assert fork_words(RunSpec(play=Play())) == ""
+    spec = RunSpec(fork=point)
+    assert (readable(spec).fork.record, readable(spec).fork.step, spec.fork.record) == (b"", 1200, b"x")
 
 
 def test_the_env_of_a_training_is_that_of_its_fork(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from runspine.sdk.drawing import NotDrawn, drawing
+from runspine.sdk.drawing import NotDrawn, Surface, drawing
 from runspine.sdk.view import View, thinned
 from tests.unit.sdk_rig import Listener, of_type
 from tests.unit.view_rig import Watcher, until
@@ -71,7 +71,7 @@ def test_a_frame_shows_the_env_and_says_step_episode_and_return_so_far(
     step_until(env, lambda: len(watcher.seen) >= 3)
     header, data = watcher.seen[-1]
     assert (header["width"], header["height"], header["slot"], header["slots"]) == (600, 400, 3, 4)
-    picture = np.frombuffer(data, np.uint8).reshape(400, 600, 3)
+    picture = np.frombuffer(data, np.uint8).reshape(400, 600, 4 if header["bgrx"] else 3)[:, :, :3]
     assert picture.min() < 50
     assert picture.max() == 255
     hud = header["hud"]
@@ -216,6 +216,27 @@ def test_drawing_does_not_keep_an_env_alive_nor_take_sigterm_from_the_trainer(tm
     del env
     with pytest.raises(NotDrawn, match="gone"):
         draw()
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "LunarLander-v3", "FrozenLake-v1", "BipedalWalker-v3"])
+def test_a_surface_is_taken_as_it_is_only_where_it_is_the_picture(env_id: str) -> None:
+    env = gymnasium.make(env_id)
+    env.reset(seed=1)
+    draw = drawing(env)
+    first, again = draw(), draw()
+    assert again.shape[:2] == first.shape[:2]
+    # BipedalWalker's picture is a part of its surface, and its lidar turns from one to the next.
+    if env_id == "BipedalWalker-v3":
+        assert not isinstance(again, Surface)
+    else:
+        assert isinstance(again, Surface)
+        assert np.array_equal(again[:, :, 2::-1], first)
+    for width in (320, 64):
+        small = thinned(again, width)
+        assert small.shape[2] == again.shape[2]
+        stride = -(-again.shape[1] // (2 * width))
+        assert np.array_equal(small, np.asarray(again)[::stride, ::stride])
+    env.close()
 
 
 def test_what_viewers_say_waits_for_whoever_acts_and_the_newest_are_kept(

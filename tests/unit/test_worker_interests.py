@@ -71,9 +71,25 @@ def header(**fields: object) -> dict[str, object]:
 
 def test_a_picture_is_scaled_to_the_width_wanted_and_never_enlarged() -> None:
     frame = shown(header(width=600, height=400))
-    for wanted, expected in ((300, (300, 200)), (900, (600, 400))):
+    sizes = {
+        300: (300, 200),
+        900: (600, 400),
+        306: (300, 200),
+        400: (400, 267),
+        250: (250, 167),
+        20: (20, 14),
+    }
+    for wanted, expected in sizes.items():
         data, width, height = jpeg(_with(frame, bytes(frame.size)), wanted, 1 << 20)
         assert (width, height) == Image.open(io.BytesIO(data)).size == expected
+
+
+def test_pygames_own_bytes_become_the_same_picture() -> None:
+    red, blue = bytes([200, 0, 0]), bytes([0, 0, 200, 255])
+    usual = _with(shown(header()), red * 48)
+    pygames = _with(shown(header(bgrx=True)), blue * 48)
+    assert pygames.size == 8 * 6 * 4
+    assert jpeg(usual, 8, 1 << 20) == jpeg(pygames, 8, 1 << 20)
 
 
 def test_a_picture_too_large_for_a_message_is_made_worse_until_it_fits() -> None:

@@ -65,7 +65,8 @@ class Watcher:
         with connection.makefile("rb") as file:
             while line := file.readline():
                 header = json.loads(line)
-                self.seen.append(Seen(header, file.read(header["width"] * header["height"] * 3)))
+                size = header["width"] * header["height"] * (4 if header.get("bgrx") else 3)
+                self.seen.append(Seen(header, file.read(size)))
 
 
 def until(probe: Callable[[], object], seconds: float = 60.0) -> None:

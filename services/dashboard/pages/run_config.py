@@ -8,6 +8,7 @@ import shlex
 from nicegui import ui
 
 from runspine.errors import RunspineError
+from runspine.lineage import readable
 from runspine.runfile import spec_yaml
 from runspine.wire.v1.trainer_pb2 import GetRequest, GetResponse
 from services.dashboard.pages.desk import Desk, Visitor
@@ -25,7 +26,7 @@ async def draw_config(desk: Desk, visitor: Visitor, answer: GetResponse) -> None
         other = (
             ui.input("Compare with run (id or name)").props("dense outlined clearable").classes("rs-search")
         )
-    block(yaml)
+    block(spec_yaml(readable(answer.run.spec)))
     if answer.attempts:
         ui.label("Command").classes("rs-section")
         block(shlex.join(answer.attempts[-1].command))
@@ -42,8 +43,8 @@ async def draw_config(desk: Desk, visitor: Visitor, answer: GetResponse) -> None
                 ui.label(str(error)).classes("rs-bad")
                 return
             lines = difflib.unified_diff(
-                spec_yaml(found.run.spec).splitlines(),
-                yaml.splitlines(),
+                spec_yaml(readable(found.run.spec)).splitlines(),
+                spec_yaml(readable(answer.run.spec)).splitlines(),
                 found.run.name,
                 answer.run.name,
                 lineterm="",

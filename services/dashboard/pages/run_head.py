@@ -10,6 +10,7 @@ from nicegui import ui
 from runspine.cli.text import number, span
 from runspine.errors import RunspineError
 from runspine.ids import new_ulid
+from runspine.lineage import fork_of, fork_words
 from runspine.plain import enum_word
 from runspine.run import ENDED
 from runspine.wire.v1.artifacts_pb2 import ListCheckpointsRequest
@@ -37,6 +38,8 @@ class RunHead:
                 spec = self._run.spec
                 said = [spec.env, spec.algo, f"runner {spec.runner}", self._run.id]
                 ui.label(" · ".join(word for word in said if word)).classes("rs-quiet")
+                if point := fork_of(spec):
+                    ui.link(f"begun at {fork_words(spec)}", f"/run/{point.run_id}?tab=episodes")
                 self._reason = ui.label().classes("rs-reason")
             ui.space()
             if self._visitor.person.may_run:
