@@ -17,6 +17,8 @@ from bench.report.plots import draw_comparison, draw_growth
 from bench.report.targets import Answer, answers
 
 MARKS = {True: "✓ met", False: "✗ **not met**", None: "–"}
+# More of the cores than this, and the machine was not ours.
+OTHERS = 0.15
 KILLS = (
     "| any process killed with -9 at random under load: facts lost, runs misstated, run twice | 0 "
     "| counted, not timed: `make chaos` | – | see its verdict in `build/chaos` |"
@@ -82,6 +84,12 @@ def _head(taken: dict[str, Taken]) -> Iterator[str]:
         "digits.** Figures are medians; the spread is the lowest and the highest round."
     )
     yield ""
+    if busy := [PARTS[name].title for name, part in taken.items() if _busy(part)]:
+        yield (
+            f"**The machine had other work** when these were begun: {', '.join(busy)}. Their speeds are "
+            "those of a busy machine; how busy is told at the end."
+        )
+        yield ""
     if "tiny" in sizes:
         yield "**Size *tiny* only shows that everything works; its figures say nothing.**"
         yield ""
@@ -166,18 +174,22 @@ def _machine(taken: dict[str, Taken]) -> Iterator[str]:
 def _when(taken: dict[str, Taken]) -> Iterator[str]:
     yield "## When each part was taken"
     yield ""
-    yield "Times are UTC. The load before is of what ran until then, the load after the benchmark's own."
+    yield "Times are UTC. *Others* is what else used the cores in the two seconds before, the load is its own."
     yield ""
-    yield "| part | size | begun | took | load before → after | again |"
-    yield "|---|---|---|---:|---|---|"
+    yield "| part | size | begun | took | others | load | again |"
+    yield "|---|---|---|---:|---:|---:|---|"
     for name, part in taken.items():
-        load = " → ".join(f"{value:.1f}" for value in part.load)
         again = f"`runspine bench report {name} --size {part.size}`"
         begun, took = _minute(part.at), f"{part.seconds:.0f} s"
-        yield f"| {PARTS[name].title} | {part.size} | {begun} | {took} | {load} | {again} |"
+        used = f"{part.others:.0%} | {part.load:.1f}"
+        yield f"| {PARTS[name].title} | {part.size} | {begun} | {took} | {used} | {again} |"
     for name in _absent(taken):
-        yield f"| {PARTS[name].title} | | not measured | | | `runspine bench report {name}` |"
+        yield f"| {PARTS[name].title} | | not measured | | | | `runspine bench report {name}` |"
     yield ""
+
+
+def _busy(part: Taken) -> bool:
+    return part.others > OTHERS
 
 
 def _absent(taken: Iterable[str]) -> list[str]:

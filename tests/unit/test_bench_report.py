@@ -21,7 +21,7 @@ from bench.report.targets import TARGETS, answers
 def part(name: str, report: Report, **more: Any) -> dict[str, Any]:
     said = report.as_json()
     return {
-        "part": name, "size": "full", "at": 1_794_800_000.0, "seconds": 12.0, "load": [0.1, 1.9],
+        "part": name, "size": "full", "at": 1_794_800_000.0, "seconds": 12.0, "others": 0.01, "load": 1.9,
         "machine": {"cores": "2", "CPU": "a fast one", "memory": "24 GiB"}, "versions": {"wandb": "0.1"},
         "figures": said["figures"], "curves": said["curves"], **more,
     }  # fmt: skip
@@ -96,7 +96,7 @@ def test_parts_of_different_times_are_gathered_and_one_that_failed_does_not_hide
     assert list(taken) == [name for name in PARTS if name in ("facts", "telemetry", "query")]
     write(tmp_path, taken)
     text = (tmp_path / "report.md").read_text()
-    assert "| Long logs | full | 2026-11-17 07:20 | 12 s | 0.1 → 1.9 |" in text
+    assert "| Long logs | full | 2026-11-17 07:20 | 12 s | 1% | 1.9 |" in text
     assert "| Telemetry | full | 2026-11-16 03:33 |" in text
     assert "Not measured: no disk left" in text
     assert "| Live frames | | not measured |" in text
