@@ -174,7 +174,7 @@ def _machine(taken: dict[str, Taken]) -> Iterator[str]:
 def _when(taken: dict[str, Taken]) -> Iterator[str]:
     yield "## When each part was taken"
     yield ""
-    yield "Times are UTC. *Others* is what else used the cores in the two seconds before, the load is its own."
+    yield "Times are UTC. *Others* is what else used the cores just before, the load is its own."
     yield ""
     yield "| part | size | begun | took | others | load | again |"
     yield "|---|---|---|---:|---:|---:|---|"
