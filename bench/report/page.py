@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.figures import Figure, shown
+from bench.report import kills
 from bench.report.comparisons import Compared, compared
 from bench.report.gather import Taken
 from bench.report.parts import PARTS
@@ -19,10 +20,6 @@ from bench.report.targets import Answer, answers
 MARKS = {True: "✓ met", False: "✗ **not met**", None: "–"}
 # More of the cores than this, and the machine was not ours.
 OTHERS = 0.15
-KILLS = (
-    "| any process killed with -9 at random under load: facts lost, runs misstated, run twice | 0 "
-    "| counted, not timed: `make chaos` | – | see its verdict in `build/chaos` |"
-)
 
 
 def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
@@ -33,7 +30,7 @@ def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
         draw_comparison(each, folder / f"{each.asked.group}.png")
     curves = [curve for part in taken.values() for curve in part.curves]
     grown = draw_growth(curves, folder / "growth.png")
-    lines = [*_head(taken), *_targets(answered)]
+    lines = [*_head(taken), *_targets(answered, kills.row(folder.parent / "chaos"))]
     lines += ["## Beside other tools", "", *(line for each in beside for line in _comparison(each))]
     if grown:
         lines += ["## How costs grow", "", "![How each cost grows](growth.png)", ""]
@@ -95,7 +92,7 @@ def _head(taken: dict[str, Taken]) -> Iterator[str]:
         yield ""
 
 
-def _targets(answered: list[Answer]) -> Iterator[str]:
+def _targets(answered: list[Answer], counted: str) -> Iterator[str]:
     met = sum(each.met is True for each in answered)
     known = sum(each.met is not None for each in answered)
     yield "## Targets"
@@ -108,7 +105,7 @@ def _targets(answered: list[Answer]) -> Iterator[str]:
         value = f"**{shown(each.figure.value)}** {each.target.unit}".strip() if each.figure else "–"
         value += _spread(each.figure)
         yield f"| {each.target.what} | {each.target.said} | {value} | {MARKS[each.met]} | {each.gap} |"
-    yield KILLS
+    yield counted
     yield ""
 
 
