@@ -148,7 +148,7 @@ async def grow_workers(report: Report, sizes: Sequence[int], steps: int, rounds:
                 rate.append((size, got["value"]))
                 cost.append((size, spread(found.costs)["value"]))
                 report.add(
-                    f"steps durable, {size} workers", unit="steps/s", **got,
+                    f"steps durable, {size} {'worker' if size == 1 else 'workers'}", unit="steps/s", **got,
                     beside=f"{found.steps:,} read back, each once; {cost[-1][1]:.1f} µs of CPU a step",
                 )  # fmt: skip
             await bench.close()

@@ -9,6 +9,8 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
+
 from runspine import __version__
 
 # What a figure may depend on.
@@ -45,6 +47,11 @@ def versions(peers: str = "") -> dict[str, str]:
         asked = subprocess.run([peers, "-c", ASK, name], capture_output=True, text=True, check=False)
         found.update([asked.stdout.split()] if asked.returncode == 0 else [])
     return found
+
+
+def in_use(seconds: float = 2.0) -> float:
+    """What part of all cores is in use now."""
+    return psutil.cpu_percent(interval=seconds) / 100
 
 
 def load() -> float:

@@ -30,7 +30,9 @@ class Taken:
     at: float
     seconds: float
     trouble: str = ""
-    load: list[float] = field(default_factory=list)
+    # What part of all cores others used before it, and the load at its end.
+    others: float = 0.0
+    load: float = 0.0
     machine: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     figures: list[Figure] = field(default_factory=list)

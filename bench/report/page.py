@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.figures import Figure, shown
+from bench.report import kills
 from bench.report.comparisons import Compared, compared
 from bench.report.gather import Taken
 from bench.report.parts import PARTS
@@ -17,10 +18,8 @@ from bench.report.plots import draw_comparison, draw_growth
 from bench.report.targets import Answer, answers
 
 MARKS = {True: "✓ met", False: "✗ **not met**", None: "–"}
-KILLS = (
-    "| any process killed with -9 at random under load: facts lost, runs misstated, run twice | 0 "
-    "| counted, not timed: `make chaos` | – | see its verdict in `build/chaos` |"
-)
+# More of the cores than this, and the machine was not ours.
+OTHERS = 0.15
 
 
 def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
@@ -31,7 +30,7 @@ def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
         draw_comparison(each, folder / f"{each.asked.group}.png")
     curves = [curve for part in taken.values() for curve in part.curves]
     grown = draw_growth(curves, folder / "growth.png")
-    lines = [*_head(taken), *_targets(answered)]
+    lines = [*_head(taken), *_targets(answered, kills.row(folder.parent / "chaos"))]
     lines += ["## Beside other tools", "", *(line for each in beside for line in _comparison(each))]
     if grown:
         lines += ["## How costs grow", "", "![How each cost grows](growth.png)", ""]
@@ -82,12 +81,18 @@ def _head(taken: dict[str, Taken]) -> Iterator[str]:
         "digits.** Figures are medians; the spread is the lowest and the highest round."
     )
     yield ""
+    if busy := [PARTS[name].title for name, part in taken.items() if _busy(part)]:
+        yield (
+            f"**The machine had other work** when these were begun: {', '.join(busy)}. Their speeds are "
+            "those of a busy machine; how busy is told at the end."
+        )
+        yield ""
     if "tiny" in sizes:
         yield "**Size *tiny* only shows that everything works; its figures say nothing.**"
         yield ""
 
 
-def _targets(answered: list[Answer]) -> Iterator[str]:
+def _targets(answered: list[Answer], counted: str) -> Iterator[str]:
     met = sum(each.met is True for each in answered)
     known = sum(each.met is not None for each in answered)
     yield "## Targets"
@@ -100,7 +105,7 @@ def _targets(answered: list[Answer]) -> Iterator[str]:
         value = f"**{shown(each.figure.value)}** {each.target.unit}".strip() if each.figure else "–"
         value += _spread(each.figure)
         yield f"| {each.target.what} | {each.target.said} | {value} | {MARKS[each.met]} | {each.gap} |"
-    yield KILLS
+    yield counted
     yield ""
 
 
@@ -166,18 +171,22 @@ def _machine(taken: dict[str, Taken]) -> Iterator[str]:
 def _when(taken: dict[str, Taken]) -> Iterator[str]:
     yield "## When each part was taken"
     yield ""
-    yield "Times are UTC. The load before is of what ran until then, the load after the benchmark's own."
+    yield "Times are UTC. *Others* is what else used the cores just before, the load is its own."
     yield ""
-    yield "| part | size | begun | took | load before → after | again |"
-    yield "|---|---|---|---:|---|---|"
+    yield "| part | size | begun | took | others | load | again |"
+    yield "|---|---|---|---:|---:|---:|---|"
     for name, part in taken.items():
-        load = " → ".join(f"{value:.1f}" for value in part.load)
         again = f"`runspine bench report {name} --size {part.size}`"
         begun, took = _minute(part.at), f"{part.seconds:.0f} s"
-        yield f"| {PARTS[name].title} | {part.size} | {begun} | {took} | {load} | {again} |"
+        used = f"{part.others:.0%} | {part.load:.1f}"
+        yield f"| {PARTS[name].title} | {part.size} | {begun} | {took} | {used} | {again} |"
     for name in _absent(taken):
-        yield f"| {PARTS[name].title} | | not measured | | | `runspine bench report {name}` |"
+        yield f"| {PARTS[name].title} | | not measured | | | | `runspine bench report {name}` |"
     yield ""
+
+
+def _busy(part: Taken) -> bool:
+    return part.others > OTHERS
 
 
 def _absent(taken: Iterable[str]) -> list[str]:

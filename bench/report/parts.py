@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Report
-from bench.machine import describe, load, versions
+from bench.machine import describe, in_use, load, versions
 from bench.report.sizes import SIZES, Sizes
 
 Tell = Callable[[str], None]
@@ -158,14 +158,16 @@ PARTS = {
 
 def measured(name: str, size: str, peers: str, tell: Tell) -> dict[str, object]:
     """One part with when and where it was taken."""
-    began, before, clock = time.time(), load(), time.perf_counter()
+    others = in_use()
+    began, clock = time.time(), time.perf_counter()
     report = PARTS[name].measure(SIZES[size], peers, tell)
     return {
         "part": name,
         "size": size,
         "at": began,
         "seconds": time.perf_counter() - clock,
-        "load": [before, load()],
+        "others": others,
+        "load": load(),
         "machine": describe(),
         "versions": versions(peers),
         **{key: value for key, value in report.as_json().items() if key in ("figures", "curves")},

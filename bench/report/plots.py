@@ -119,7 +119,10 @@ def _draw(axes: Any, chart: Chart, curves: list[Curve]) -> None:
 
 
 def _plain_numbers(axis: Any) -> None:
-    axis.set_major_locator(LogLocator(base=10, numticks=12))
+    low, high = axis.get_view_interval()
+    # Within two decades their powers alone would leave an axis without a number.
+    steps = (1.0, 2.0, 5.0) if high / max(low, 1e-12) < 100 else (1.0,)
+    axis.set_major_locator(LogLocator(base=10, subs=steps, numticks=12))
     axis.set_major_formatter(FuncFormatter(_said))
     axis.set_minor_formatter(NullFormatter())
 

@@ -51,7 +51,8 @@ class Answer:
             return ""
         off = abs(self.figure.value - self.target.limit)
         part = off / self.target.limit
-        return f"{shown(off)} {self.target.unit}".strip() + f" ({part:.1%}) short: {self.target.why}"
+        which = "short" if self.target.at_least else "over"
+        return f"{shown(off)} {self.target.unit}".strip() + f" ({part:.1%}) {which}: {self.target.why}"
 
 
 BUSY = (

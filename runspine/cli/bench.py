@@ -118,8 +118,13 @@ def storage(steps: int, as_json: bool) -> None:
 
 @bench.command()
 @click.argument("parts", nargs=-1)
-@click.option("--size", type=click.Choice(["quick", "full", "tiny"]), default="quick", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("build/bench"), show_default=True)
+@click.option(
+    "--size", type=click.Choice(["quick", "full", "tiny"]), default="quick", show_default=True,
+    help="minutes, an hour, or only to see that it works",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("build/bench"), show_default=True, help="folder"
+)
 @click.option(
     "--peers",
     envvar="RUNSPINE_BENCH_PEERS",

@@ -11,6 +11,7 @@ import pytest
 
 from bench.event_file import masked_crc, write_events
 from bench.figures import Report, spread
+from bench.report import kills
 from bench.report.comparisons import compared
 from bench.report.gather import gathered
 from bench.report.page import write
@@ -21,7 +22,7 @@ from bench.report.targets import TARGETS, answers
 def part(name: str, report: Report, **more: Any) -> dict[str, Any]:
     said = report.as_json()
     return {
-        "part": name, "size": "full", "at": 1_794_800_000.0, "seconds": 12.0, "load": [0.1, 1.9],
+        "part": name, "size": "full", "at": 1_794_800_000.0, "seconds": 12.0, "others": 0.01, "load": 1.9,
         "machine": {"cores": "2", "CPU": "a fast one", "memory": "24 GiB"}, "versions": {"wandb": "0.1"},
         "figures": said["figures"], "curves": said["curves"], **more,
     }  # fmt: skip
@@ -96,7 +97,7 @@ def test_parts_of_different_times_are_gathered_and_one_that_failed_does_not_hide
     assert list(taken) == [name for name in PARTS if name in ("facts", "telemetry", "query")]
     write(tmp_path, taken)
     text = (tmp_path / "report.md").read_text()
-    assert "| Long logs | full | 2026-11-17 07:20 | 12 s | 0.1 → 1.9 |" in text
+    assert "| Long logs | full | 2026-11-17 07:20 | 12 s | 1% | 1.9 |" in text
     assert "| Telemetry | full | 2026-11-16 03:33 |" in text
     assert "Not measured: no disk left" in text
     assert "| Live frames | | not measured |" in text
@@ -106,6 +107,15 @@ def test_parts_of_different_times_are_gathered_and_one_that_failed_does_not_hide
         "orchestrator restart with 1,000,000 facts"
     ] is True
     assert [each["part"] for each in told["parts"]] == list(taken)
+
+
+def test_what_chaos_counted_is_a_target_like_the_others(tmp_path: Path) -> None:
+    assert "has not been run here" in kills.row(tmp_path)
+    said = {"seed": 7, "seconds": 1800.0, "faults": 90, "runs": 400, "attempts": 600, "lost_runs": 0}
+    (tmp_path / "verdict-7.json").write_text(json.dumps({**said, "examples": []}))
+    assert "| **0** | ✓ met | `make chaos SECONDS=1800 SEED=7` on " in kills.row(tmp_path)
+    (tmp_path / "verdict-7.json").write_text(json.dumps({**said, "lost_runs": 2, "examples": ["run x"]}))
+    assert "| **2** | ✗ **not met** | " in kills.row(tmp_path)
 
 
 def test_an_event_file_made_by_columns_is_one_that_tensorboard_reads(tmp_path: Path) -> None:

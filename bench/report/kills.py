@@ -1,0 +1,31 @@
+"""The target that is counted, not timed: what `make chaos` found when it ran last."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+WHAT = "any process killed with -9 at random under load: facts lost, runs misstated or run twice"
+# Whatever of these its verdict has.
+WRONGS = (
+    "lost_facts", "lost_runs", "misstated", "executed_at_once", "lost_steps", "doubled_steps", "unreadable",
+)  # fmt: skip
+
+
+def row(folder: Path) -> str:
+    """The row of the table, from the longest verdict in `folder`."""
+    verdicts = [
+        (json.loads(file.read_text()), file.stat().st_mtime) for file in folder.glob("verdict-*.json")
+    ]
+    if not verdicts:
+        return f"| {WHAT} | 0 | – | – | counted by `make chaos`, which has not been run here |"
+    said, at = max(verdicts, key=lambda each: each[0].get("seconds", 0.0))
+    wrong = sum(int(said.get(name, 0)) for name in WRONGS)
+    mark = "✓ met" if not wrong and not said.get("examples") else "✗ **not met**"
+    day = time.strftime("%Y-%m-%d", time.gmtime(at))
+    seen = (
+        f"`make chaos SECONDS={said.get('seconds', 0):.0f} SEED={said.get('seed')}` on {day}: "
+        f"{said.get('faults', 0)} faults, {said.get('runs', 0)} runs, {said.get('attempts', 0)} attempts"
+    )
+    return f"| {WHAT} | 0 | **{wrong}** | {mark} | {'; '.join([seen, *said.get('examples', [])[:1]])} |"
