@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import uvloop
+
 from runspine.wire.v1.spec_pb2 import Limits
 from services.worker import keeper
 from services.worker.cgroup import Hits, hits, make_cgroup, remove_cgroup, set_limits
@@ -257,10 +259,11 @@ def wait_for_keeper(lock: Path, timeout: float) -> bool:
 
 
 async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
-    reader = asyncio.StreamReader(limit=CHUNK)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
-    )
+    reader, loop = asyncio.StreamReader(limit=CHUNK), asyncio.get_running_loop()
+    # uvloop closes the descriptor and then the file as well. In between, the number may have become that
+    # of a file which another thread has just opened: that one would be closed under its feet.
+    file = os.fdopen(descriptor, "rb", 0, closefd=not isinstance(loop, uvloop.Loop))
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
     return reader, transport
 
 

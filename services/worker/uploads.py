@@ -39,6 +39,8 @@ class Uploads:
         self._due: dict[str, Intent] = {}
         # Of those, the ids of what is in S3 and only has to be told.
         self._sent: set[str] = set()
+        # Told one after another: they meet on the same subject.
+        self._telling = asyncio.Lock()
         self._changed = asyncio.Condition()
         self._loaded = asyncio.Event()
         self._distrusted: set[str] = set()
@@ -143,15 +145,17 @@ class Uploads:
             self._changed.notify_all()
 
     async def _conclude(self, intent: Intent, flaw: Exception | None) -> None:
-        if flaw is not None:
-            await self._give_up(intent, _why_spoilt(flaw))
-        elif await self._may_be_told(intent):
-            await self._tell(intent)
-            UPLOADS.labels("stored").inc()
-            log.info("upload.stored", run_id=intent.run_id, attempt=intent.attempt, name=intent.name)
-        else:
-            UPLOADS.labels("refused").inc()
-            await self._give_up(intent, OVERTAKEN)
+        good = flaw is None and await self._may_be_told(intent)
+        async with self._telling:
+            if good:
+                await self._tell(intent)
+                UPLOADS.labels("stored").inc()
+                log.info("upload.stored", run_id=intent.run_id, attempt=intent.attempt, name=intent.name)
+            elif flaw is not None:
+                await self._give_up(intent, _why_spoilt(flaw))
+            else:
+                UPLOADS.labels("refused").inc()
+                await self._give_up(intent, OVERTAKEN)
 
     async def _may_be_told(self, intent: Intent) -> bool:
         """A checkpoint may be gone on from: then what led to it must be on record."""
