@@ -66,9 +66,9 @@ def test_ten_open_pages_ask_telemetry_as_one_does(rig: PageRig) -> None:
         until(lambda: told()["asked"] >= 10, 60)
         asked, questions = told()["asked"], rig.calls("telemetry", "QueryMetrics")
         until(lambda: told()["asked"] >= asked + 40, 60)
-        questions = rig.calls("telemetry", "QueryMetrics") - questions
-    # Forty figures of charts were fetched meanwhile.
-    assert 0 < questions <= 10
+        asked, questions = told()["asked"] - asked, rig.calls("telemetry", "QueryMetrics") - questions
+    # Charts of ten pages were drawn anew several times; another page may be open beside them.
+    assert 0 < questions <= asked / 3
     rig.cancel(run_id)
 
 

@@ -69,9 +69,10 @@ class FleetPage:
         self._trouble.show("", lambda: None)
         lag = await self._desk.shared.get("lag", moment, lambda: ingest_lag(self._desk.telemetry_metrics))
         queue = waiting(self._desk.following.book)
-        # How long ago a worker was heard is told anew every ten seconds.
-        heard = int(time.time()) // HEARD_SECONDS
-        self._workers.show(([_lasting(worker) for worker in workers], heard), lambda: _workers(workers))
+        # How long ago a silent worker was heard is told anew every ten seconds.
+        silent = any(_unheard(worker) > 2 * HEARD_SECONDS for worker in workers)
+        moment = int(time.time()) // HEARD_SECONDS if silent else 0
+        self._workers.show(([_lasting(worker) for worker in workers], moment), lambda: _workers(workers))
         self._queue.show(sorted(queue.items()), lambda: _queue(queue))
         self._runners.show([str(runner) for runner in runners], lambda: _runners(runners))
         self._log.show(([str(stream) for stream in streams], lag), lambda: _streams(streams, lag))
@@ -92,6 +93,11 @@ class FleetPage:
             self._storage.show(said, lambda: draw_storage_trouble(said))
             return
         self._storage.show((str(usage), str(rules)), lambda: draw_storage(usage, rules))
+
+
+def _unheard(worker: Worker) -> float:
+    """Seconds since it was heard."""
+    return time.time() - worker.last_heard / 1e6
 
 
 def _lasting(worker: Worker) -> str:
@@ -139,9 +145,9 @@ def _worker(worker: Worker) -> None:
             else ["no GPU"]
         )
         ui.label(" · ".join(has)).classes("rs-quiet")
-        heard = time.time() - worker.last_heard / 1e6
-        # The card is drawn every ten seconds, so less is not told.
-        ago = "just now" if heard < 2 * HEARD_SECONDS else f"{span(heard)} ago"
+        # The card is not drawn again for every beat, so it does not count seconds.
+        heard = _unheard(worker)
+        ago = "just now" if heard <= 2 * HEARD_SECONDS else f"{span(heard)} ago"
         ui.label(f"{worker.host}, version {worker.version}, heard {ago}").classes("rs-quiet")
         if worker.reason:
             ui.label(worker.reason).classes("rs-bad")
