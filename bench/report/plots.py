@@ -98,6 +98,8 @@ def _draw(axes: Any, chart: Chart, curves: list[Curve]) -> None:
         colour = "#8A929C" if peer else COLOURS[number % len(COLOURS)]
         dash = (0, (4, 2)) if peer else "-"
         axes.plot(x, y, marker=DOTS[number % 4], markersize=5, color=colour, linestyle=dash, label=curve.name)
+    if chart.limit is not None:
+        axes.axhline(chart.limit, color="#C0392B", linewidth=1, linestyle=(0, (2, 2)), label="target")
     axes.set_xscale("log", base=2 if "workers" in chart.name else 10)
     if chart.name != "workers cost":
         axes.set_yscale("log")
@@ -107,8 +109,6 @@ def _draw(axes: Any, chart: Chart, curves: list[Curve]) -> None:
         axes.set_ylim((low / 2, high * 2) if chart.name == "workers" else (0, high * 1.3))
     else:
         _plain_numbers(axes.xaxis)
-    if chart.limit is not None:
-        axes.axhline(chart.limit, color="#C0392B", linewidth=1, linestyle=(0, (2, 2)), label="target")
     if chart.name != "workers cost":
         _plain_numbers(axes.yaxis)
     axes.set_title(chart.title, fontsize=10)
