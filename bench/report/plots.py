@@ -81,7 +81,7 @@ def draw_growth(curves: Iterable[Curve], file: Path) -> bool:
         return False
     rows = math.ceil(len(charts) / 2)
     with rc_context(PLAIN):
-        figure = Figure(figsize=(9.6, 3.3 * rows), layout="constrained")
+        figure = Figure(figsize=(9.6, 3.6 * rows), layout="constrained")
         panels = figure.subplots(rows, 2, squeeze=False).ravel()
         for axes, chart in zip(panels, charts, strict=False):
             _draw(axes, chart, [curve for curve in every if curve.chart == chart.name])
@@ -115,7 +115,8 @@ def _draw(axes: Any, chart: Chart, curves: list[Curve]) -> None:
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
     if len(curves) > 1 or chart.limit is not None:
-        axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize=8)
+        # Below, where no curve can be.
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False, fontsize=8)
 
 
 def _plain_numbers(axis: Any) -> None:
