@@ -21,8 +21,8 @@ MARKS = {True: "✓ met", False: "✗ **not met**", None: "–"}
 # More of the cores than this, and the machine was not ours.
 OTHERS = 0.15
 GROWTH = (
-    "Both axes are logarithmic, but for the CPU of a step: a flat line does not grow, one that climbs a decade for "
-    "each decade grows in proportion. Grey and dashed: others."
+    "Both axes are logarithmic, but for the CPU of a step: a flat line does not grow, one that climbs a "
+    "decade for each decade grows in proportion. Grey and dashed: others."
 )
 
 
