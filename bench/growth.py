@@ -41,7 +41,7 @@ async def grow_runs(report: Report, sizes: Sequence[int], jobs: int, peers: str,
                 each.append((size, seconds / size))
                 listed.append((size, look))
                 report.add(
-                    f"{size:,} runs, submitted at once → all done", seconds, "s",
+                    f"{size:,} {'run' if size == 1 else 'runs'}, submitted at once → all done", seconds, "s",
                     beside=f"{size / seconds:.1f} runs/s; a page of the list {look * 1000:.1f} ms",
                 )  # fmt: skip
     if jobs:

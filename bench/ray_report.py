@@ -19,5 +19,5 @@ def report_jobs(report: Report, found: Jobs | str, burst: int) -> None:
     if burst:
         report.add(
             "admissions, Ray Jobs", burst / found.admitted, "runs/s", group="admissions", who="Ray Jobs",
-            beside=f"{burst} jobs from one client; all done after {found.together:.1f} s",
+            beside=f"{burst} jobs from 16 clients; all done after {found.together:.1f} s",
         )  # fmt: skip

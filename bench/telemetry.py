@@ -65,7 +65,7 @@ async def bench_telemetry(size: Size, tell: Tell) -> Report:
         "one trainer": Asked(1, size.steps),
         "eight trainers": Asked(MANY, size.steps // MANY),
         "one trainer, random policy": Asked(1, size.steps // 4, policy="random"),
-        SCALAR: Asked(1, size.steps // 10, kind="metrics"),
+        SCALAR: Asked(1, size.steps // 4, kind="metrics"),
     }
     durable = {name: Durable() for name in groups}
     peers: dict[str, list[Kept | str]] = {tool: [] for tool in TOOLS}

@@ -42,7 +42,8 @@ COMPARISONS = (
     ),
     Comparison(
         "admissions", "Submissions each second", "runs/s",
-        "Ours from 16 clients, each synced to disk; Ray's from one client, into memory.", more_is_better=True,
+        "Until the call returns: ours is synced to disk then, Ray's is in the memory of its head.",
+        more_is_better=True,
     ),
     Comparison(
         "open", "Opening a long series", "s",

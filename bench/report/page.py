@@ -20,6 +20,10 @@ from bench.report.targets import Answer, answers
 MARKS = {True: "✓ met", False: "✗ **not met**", None: "–"}
 # More of the cores than this, and the machine was not ours.
 OTHERS = 0.15
+GROWTH = (
+    "Both axes are logarithmic, but for the CPU of a step: a flat line does not grow, one that climbs a "
+    "decade for each decade grows in proportion. Grey and dashed: others."
+)
 
 
 def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
@@ -33,7 +37,7 @@ def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
     lines = [*_head(taken), *_targets(answered, kills.row(folder.parent / "chaos"))]
     lines += ["## Beside other tools", "", *(line for each in beside for line in _comparison(each))]
     if grown:
-        lines += ["## How costs grow", "", "![How each cost grows](growth.png)", ""]
+        lines += ["## How costs grow", "", GROWTH, "", "![How each cost grows](growth.png)", ""]
     lines += ["## Part by part", "", *(line for name in taken for line in _part(name, taken[name]))]
     lines += [*_machine(taken), *_when(taken)]
     (folder / "report.md").write_text("\n".join(lines).rstrip() + "\n")

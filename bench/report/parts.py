@@ -104,7 +104,7 @@ def storage(size: Sizes, _: str, tell: Tell) -> Report:
 PARTS = {
     "control": Part(
         "Control plane",
-        "Runs that do nothing, one after the other on an idle worker, then as many as 16 clients can submit. "
+        "Runs that do nothing, one after the other on an idle worker, then as many as clients can submit. "
         "Ray's jobs do nothing either, on a head of its own on this machine. A fact counts when it is synced "
         "to disk; the same disk and the same nats-server without us are below.",
         control,

@@ -81,7 +81,7 @@ def draw_growth(curves: Iterable[Curve], file: Path) -> bool:
         return False
     rows = math.ceil(len(charts) / 2)
     with rc_context(PLAIN):
-        figure = Figure(figsize=(9.6, 3.3 * rows), layout="constrained")
+        figure = Figure(figsize=(9.6, 3.6 * rows), layout="constrained")
         panels = figure.subplots(rows, 2, squeeze=False).ravel()
         for axes, chart in zip(panels, charts, strict=False):
             _draw(axes, chart, [curve for curve in every if curve.chart == chart.name])
@@ -98,6 +98,8 @@ def _draw(axes: Any, chart: Chart, curves: list[Curve]) -> None:
         colour = "#8A929C" if peer else COLOURS[number % len(COLOURS)]
         dash = (0, (4, 2)) if peer else "-"
         axes.plot(x, y, marker=DOTS[number % 4], markersize=5, color=colour, linestyle=dash, label=curve.name)
+    if chart.limit is not None:
+        axes.axhline(chart.limit, color="#C0392B", linewidth=1, linestyle=(0, (2, 2)), label="target")
     axes.set_xscale("log", base=2 if "workers" in chart.name else 10)
     if chart.name != "workers cost":
         axes.set_yscale("log")
@@ -107,15 +109,14 @@ def _draw(axes: Any, chart: Chart, curves: list[Curve]) -> None:
         axes.set_ylim((low / 2, high * 2) if chart.name == "workers" else (0, high * 1.3))
     else:
         _plain_numbers(axes.xaxis)
-    if chart.limit is not None:
-        axes.axhline(chart.limit, color="#C0392B", linewidth=1, linestyle=(0, (2, 2)), label="target")
     if chart.name != "workers cost":
         _plain_numbers(axes.yaxis)
     axes.set_title(chart.title, fontsize=10)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
     if len(curves) > 1 or chart.limit is not None:
-        axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize=8)
+        # Below, where no curve can be.
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False, fontsize=8)
 
 
 def _plain_numbers(axis: Any) -> None:

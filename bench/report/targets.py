@@ -97,7 +97,7 @@ TARGETS = (
     Target("latency", "step on the trainer → at a subscriber, p99, one trainer", 250, "ms", why=BUSY),
     Target("latency of eight", "the same, eight trainers and eight subscribers", 250, "ms", why=BUSY),
 )  # fmt: skip
-SMALLER = "only measured in a smaller size: `--size full`"
+SMALLER = "not measured, or not in the target's size: `--size full` does"
 
 
 def answers(figures: Iterable[Figure]) -> list[Answer]:
