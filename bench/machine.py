@@ -45,7 +45,9 @@ def versions(peers: str = "") -> dict[str, str]:
             continue
     for name in OF_PEERS if peers else ():
         asked = subprocess.run([peers, "-c", ASK, name], capture_output=True, text=True, check=False)
-        found.update([asked.stdout.split()] if asked.returncode == 0 else [])
+        if asked.returncode == 0:
+            there, number = asked.stdout.split()
+            found[there] = number
     return found
 
 
