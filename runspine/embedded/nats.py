@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import shutil
+from pathlib import Path
+
 from runspine.embedded.binaries import find_binary
 from runspine.embedded.credentials import Credentials
 from runspine.embedded.home import Home, write_private
 from runspine.embedded.nats_config import embedded_config, render
 from runspine.embedded.part import Part, healthy_at
 from runspine.embedded.ports import LOOPBACK, PortBook
+from runspine.log.subjects import BEATS
+
+log = logging.getLogger("runspine.embedded")
 
 
 def nats_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> Part:
     port, monitor = ports.choose("nats"), ports.choose("nats-monitor")
     config = home.nats / "nats.conf"
     store = home.nats / "store"
+    drop_torn_beats(store)
     write_private(config, render(embedded_config(port, monitor, str(store), credentials.nats)))
     # Not ?js-enabled-only: a stream that a full disk has frozen must show.
     health = f"http://{LOOPBACK}:{monitor}/healthz"
@@ -30,3 +39,23 @@ def nats_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[
         ready_within=900.0,
         restart_when_unhealthy=True,
     )
+
+
+def drop_torn_beats(store: Path) -> None:
+    """Remove heartbeats that a loss of power has left without a description.
+
+    They are the one stream that is not synced, and the server does not get ready with a stream that it
+    cannot read. They are no facts: the stream is made anew, and the next beats fill it.
+    """
+    for folder in store.glob(f"jetstream/*/streams/{BEATS}"):
+        if not _is_described(folder):
+            log.warning("heartbeats lost with the power are removed: %s", folder)
+            shutil.rmtree(folder)
+
+
+def _is_described(folder: Path) -> bool:
+    try:
+        json.loads((folder / "meta.inf").read_bytes())
+        return bool((folder / "meta.sum").read_bytes())
+    except (OSError, ValueError):
+        return False

@@ -25,7 +25,8 @@ class Precedence:
         name = f"{run_id}.{attempt}"
         idle = 0.0
         while (acked := self._spools.acked(name)) is None or acked < number:
-            if await self.overtaken(run_id, attempt):
+            dropped = self._spools.dropped(name) is not None
+            if dropped or await self.overtaken(run_id, attempt):
                 return False
             if acked is None:
                 return True  # its spool is gone, because all of it was shipped
@@ -34,6 +35,10 @@ class Precedence:
             if idle > ABANDONED_SECONDS:
                 return False
         return True
+
+    def forget(self, besides: set[str]) -> None:
+        """What nobody will ask for any more: attempts, by name, that have nothing left to upload. Blocks."""
+        self._spools.forget_dropped(besides)
 
     async def overtaken(self, run_id: str, attempt: int) -> bool:
         """Whether another attempt was begun without our word that this one had ended."""

@@ -120,7 +120,8 @@ class Shipper:
         ship, _ = self._tasks
         await asyncio.shield(ship)
         self.check()
-        await self.drop()
+        await self._stop()
+        await self._remove()
 
     async def leave(self) -> None:
         """Stop, and keep what is not acknowledged for the next start of the worker."""
@@ -134,6 +135,11 @@ class Shipper:
     async def drop(self) -> None:
         """Stop, and throw away what is not acknowledged."""
         await self._stop()
+        if self._files:
+            await self._disk(self._spools.drop, self._name, max(self._acked, self._files.acked))
+        await self._remove()
+
+    async def _remove(self) -> None:
         if self._files:
             files, self._files = self._files, None
             await self._disk(files.remove)

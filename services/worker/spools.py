@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 
 from services.worker.metrics import SPOOL_BYTES, SPOOL_IS_FULL, SPOOL_LIMIT
@@ -76,7 +77,33 @@ class Spools:
 
     def acked(self, name: str) -> int | None:
         """The last batch of an attempt that the stream is known to have; None when there is no spool."""
-        return self._acked.get(name, 0 if self.folder(name).is_dir() else None)
+        if name in self._acked:
+            return self._acked[name]
+        return 0 if self.folder(name).is_dir() else self.dropped(name)
+
+    def drop(self, name: str, acked: int) -> None:
+        """The rest of an attempt's spool is about to be thrown away. That is kept on disk: from then on
+        nothing else tells a spool that was dropped from one that was shipped. Blocks."""
+        with self._mark(name).open("w") as file:
+            file.write(str(acked))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def dropped(self, name: str) -> int | None:
+        """The last batch that the stream has of a spool that was thrown away; None when it was not."""
+        try:
+            return int(self._mark(name).read_text() or 0)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def forget_dropped(self, besides: set[str]) -> None:
+        """Of attempts that have nothing left to upload. Blocks."""
+        for path in self._root.glob("*.dropped"):
+            if path.stem not in besides:
+                path.unlink(missing_ok=True)
+
+    def _mark(self, name: str) -> Path:
+        return self._root / f"{name}.dropped"
 
     def hold(self, size: int) -> None:
         self.used += size

@@ -51,7 +51,11 @@ class Uploads:
 
     async def run(self) -> None:
         """Send for ever, beginning with what an earlier process left."""
-        for intent in await asyncio.to_thread(self.intents.left):
+        left = await asyncio.to_thread(self.intents.left)
+        await asyncio.to_thread(
+            self._precedence.forget, {f"{intent.run_id}.{intent.attempt}" for intent in left}
+        )
+        for intent in left:
             log.info("upload.goes_on", run_id=intent.run_id, attempt=intent.attempt, name=intent.name)
             await self.add(intent)
         self._loaded.set()

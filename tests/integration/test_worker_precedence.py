@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runspine.wire.v1.facts_pb2 import Fact
+from runspine.wire.v1.facts_pb2 import LOST, Fact
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import STDOUT
 from services.worker.redact import Redactor
@@ -98,9 +98,23 @@ async def test_a_checkpoint_whose_steps_are_dropped_with_its_attempt_is_given_up
     run_id = await stuck(bay)
     await bay.requeue(run_id, 2)
 
-    async def given_up() -> Fact | None:
+    await given_up(bay, run_id)
+
+
+async def test_a_worker_that_drops_its_spool_when_it_is_back_gives_up_the_checkpoint_too(bay: Bay) -> None:
+    """Killed, and given up before it was back: its word that the attempt was lost came after the drop."""
+    run_id = await stuck(bay)
+    bay.workers[-1].kill()
+    await bay.requeue(run_id, 2)
+    bay.worker()
+    assert (await bay.exited(run_id)).outcome == LOST
+    await given_up(bay, run_id)
+
+
+async def given_up(bay: Bay, run_id: str) -> None:
+    async def told() -> Fact | None:
         return next((fact for fact in await bay.attempts(run_id) if fact.HasField("artifact_given_up")), None)
 
-    told = await eventually(given_up)
-    assert "the steps that led to it" in told.artifact_given_up.reason
+    fact = await eventually(told)
+    assert "the steps that led to it" in fact.artifact_given_up.reason
     assert await bay.artifacts(run_id) == []

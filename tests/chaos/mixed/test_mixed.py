@@ -45,7 +45,12 @@ IN_FLIGHT = int(os.environ.get("RUNSPINE_CHAOS_RUNS", "50"))
 # Seconds between faults, in the mean: a service needs a second or two to be back.
 GAP = 5.0
 PATIENCE = 900.0
-QUICK = {"RUNSPINE_STALE_AFTER": "3", "RUNSPINE_LOST_AFTER": "8", "RUNSPINE_CHECKPOINT_PATIENCE": "5"}
+QUICK = {
+    "RUNSPINE_STALE_AFTER": "3",
+    "RUNSPINE_LOST_AFTER": "8",
+    "RUNSPINE_CHECKPOINT_PATIENCE": "5",
+    "RUNSPINE_GONE_SECONDS": "3",
+}
 # A worker that was not heard is excused for a moment longer: its trainer has to be stopped first.
 STOPPING = 5.0
 # Runs that are read back at once.

@@ -79,7 +79,7 @@ class Workload:
                 return found
             await asyncio.sleep(0.5)
 
-    async def flaws(self, seconds: float = 300.0) -> dict[str, str]:
+    async def flaws(self, seconds: float = 900.0) -> dict[str, str]:
         """Artifacts that the store does not give as the log says, by digest; each is read whole."""
         until = time.monotonic() + seconds
         while True:
@@ -94,7 +94,7 @@ class Workload:
         async with grpc.aio.insecure_channel(self._site.addresses["artifacts"]) as channel:
             stub: Any = ArtifactServiceStub(channel)
             try:
-                async for each in stub.Verify(shelf.VerifyRequest(), metadata=self._auth, timeout=280):
+                async for each in stub.Verify(shelf.VerifyRequest(), metadata=self._auth, timeout=600):
                     if each.unknown:
                         return None
                     if each.flaw:
