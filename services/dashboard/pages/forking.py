@@ -59,7 +59,7 @@ class ForkDialog:
             ui.label(f"Go on from episode {index}").classes("text-lg")
             ui.label(f"Its first steps are played again exactly; it has {length:,}.").classes("rs-quiet")
             self._step = ui.number("Step", value=min(here, last), min=0, max=last, precision=0)
-            self._way = ui.toggle(WAYS, value=PLAY)
+            self._way = ui.toggle(WAYS, value=PLAY).props("no-caps")
             with ui.column().classes("w-full gap-2") as playing:
                 self._actor = ui.select(self._actors, label="Who goes on", value="human").classes("w-full")
             with ui.column().classes("w-full gap-2") as training:
