@@ -34,19 +34,19 @@ TABS = {
     "config": ("Parameters", draw_config),
     "history": ("History", draw_history),
 }
-# A browser waits this long for the page; then it hears at least why there is none.
-PATIENCE = 2.5
+# On a busy machine a page comes late; NiceGUI's three seconds would make an error of it.
+BUILD_SECONDS = 30.0
 # Tabs that only runs of one mode have, and begin with.
 OWN = {EVALUATE: "evaluations", PLAY: "play"}
 
 
 def add_run_page(desk: Desk) -> None:
-    @ui.page("/run/{run_id}")
+    @ui.page("/run/{run_id}", response_timeout=BUILD_SECONDS)
     async def run(request: Request, run_id: str, tab: str = "") -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Run", "/"):
             try:
-                answer = await visitor.access.ask("trainer", "Get", GetRequest(run_id=run_id), PATIENCE)
+                answer = await visitor.access.ask("trainer", "Get", GetRequest(run_id=run_id))
             except RunspineError as error:
                 problem("This run cannot be shown", str(error), "All runs", "/")
                 return
