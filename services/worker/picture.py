@@ -92,8 +92,9 @@ def scaled(image: Image.Image, width: int) -> Image.Image:
     whole = round(image.width / width)
     if image.width / whole < NEAR * width:
         whole -= 1
-    if whole > 1:
-        image = image.reduce(whole)
+    if 1 < whole <= image.height:
+        # Without what is left over at the edges: no row there is made of fewer pixels.
+        image = image.reduce(whole, (0, 0, image.width // whole * whole, image.height // whole * whole))
     if image.width <= width:
         return image
     height = max(1, round(image.height * width / image.width))

@@ -77,7 +77,8 @@ def test_a_picture_is_scaled_to_the_width_wanted_and_never_enlarged() -> None:
         306: (300, 200),
         400: (400, 267),
         250: (250, 167),
-        20: (20, 14),
+        20: (20, 13),
+        200: (200, 133),
     }
     for wanted, expected in sizes.items():
         data, width, height = jpeg(_with(frame, bytes(frame.size)), wanted, 1 << 20)
