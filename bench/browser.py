@@ -83,6 +83,13 @@ class Found:
         """Choose in a menu."""
         self._ask("(element.value = arguments[2], element.dispatchEvent(new Event('change')))", value)
 
+    def mark(self) -> None:
+        """On the very node: `marked` is no more when the page has made another in its place."""
+        self._ask("element.marked = true")
+
+    def marked(self) -> bool:
+        return bool(self._ask("Boolean(element.marked)"))
+
     def click(self) -> None:
         self._act(lambda element: element.click(), "can be pressed")
 

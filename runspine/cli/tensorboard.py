@@ -112,27 +112,31 @@ def _filling(client: Client, runs: list[Run], folder: Path, stop: threading.Even
 
 @contextlib.contextmanager
 def _serving(folder: Path, port: int | None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """TensorBoard on loopback, in a session of its own: Ctrl-C is ours to handle."""
-    port = port or _free_port()
-    _check_free(port)
-    log_path = folder / "tensorboard.log"
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            [*_tether(), sys.executable, "-m", "tensorboard.main", *_arguments(folder, port)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        _until_answers(process, port, log_path)
-        yield f"http://127.0.0.1:{port}/", process
-    finally:
-        _end(process)
+    """TensorBoard on loopback, in a session of its own: Ctrl-C is ours to handle, and so is its end."""
+    from runspine.embedded.processes import tethered
+
+    with _reserved(port) as port:
+        log_path = folder / "tensorboard.log"
+        with log_path.open("wb") as log:
+            process = subprocess.Popen(
+                tethered(_command(folder, port), signal.SIGTERM),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            _until_answers(process, port, log_path)
+            yield f"http://127.0.0.1:{port}/", process
+        finally:
+            _end(process)
 
 
-def _arguments(folder: Path, port: int) -> list[str]:
+def _command(folder: Path, port: int) -> list[str]:
     return [
+        sys.executable,
+        "-m",
+        "tensorboard.main",
         f"--logdir={folder}",
         "--host=127.0.0.1",
         f"--port={port}",
@@ -141,13 +145,6 @@ def _arguments(folder: Path, port: int) -> list[str]:
         # Its fast loader is a process of its own that would outlive a kill.
         "--load_fast=false",
     ]
-
-
-def _tether() -> list[str]:
-    """So that it does not outlive us, even when we are killed."""
-    from runspine.embedded import tether
-
-    return [sys.executable, tether.__file__, str(int(signal.SIGTERM)), str(os.getpid())]
 
 
 def _until_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -160,10 +157,22 @@ def _until_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> No
     raise Invalid("TensorBoard does not start:\n" + "\n".join(words))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextlib.contextmanager
+def _reserved(port: int | None) -> Iterator[int]:
+    """The port that was asked for, or one that no stack takes while TensorBoard is still loading."""
+    if port is not None:
+        _check_free(port)
+        yield port
+        return
+    from runspine.embedded.ports import PortBook
+
+    book = PortBook(Path("never-saved.json"), use_defaults=False)
+    try:
+        chosen = book.choose("tensorboard")
+        book.release_all()
+        yield chosen
+    finally:
+        book.close()
 
 
 def _check_free(port: int) -> None:

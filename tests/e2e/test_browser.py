@@ -99,13 +99,16 @@ def test_what_can_be_pressed_stays_the_same_while_its_words_change(rig: PageRig,
     browser.open("/fleet")
     browser.sees("The bucket")
     link = browser.find(".rs-tile a", run_id)
+    link.mark()
     said = browser.find("main").text
     browser.until(lambda: browser.find("main").text != said, "the log has grown")
-    assert link.is_displayed()
+    assert link.marked()
     browser.open("/?by=project")
     card = browser.find(".rs-pile", "steady")
+    card.mark()
     rig.cancel(run_id)
     browser.until(lambda: "active" not in card.text, "the card says that it has ended")
+    assert card.marked()
 
 
 def test_a_run_is_cancelled_with_the_keyboard_alone(rig: PageRig, browser: Browser) -> None:

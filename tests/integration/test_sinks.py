@@ -64,13 +64,9 @@ class Shell:
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         words = [sys.executable, "-m", "runspine", *arguments]
+        # Its words on stderr are pytest's to show when the test fails.
         with subprocess.Popen(
-            words,
-            cwd=ROOT,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
+            words, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, text=True
         ) as process:
             try:
                 yield process
