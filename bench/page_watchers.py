@@ -28,12 +28,14 @@ from bench.page_scene import ROOT, Scene
 PAGES = 10
 WARM_SECONDS, SETTLE_SECONDS = 15.0, 4.0
 SERVICES = ("dashboard", "telemetry", "orchestrator", "nats")
+CLIENTS = "the pages' own clients"
+TRAINERS = "trainers"
 NICEST = 19
 
 
 @dataclass(slots=True)
 class Window:
-    """A stretch of time, what each service used in it as a share of a core."""
+    """A stretch of time, what each service and the watchers used in it as a share of a core."""
 
     pages: bool
     begun: float
@@ -62,8 +64,8 @@ def _make_session_nice(pid: int) -> None:
 
 
 @contextlib.contextmanager
-def viewers(scene: Scene, path: str) -> Iterator[None]:
-    """Pages that are open somewhere else: their traffic, and no drawing."""
+def viewers(scene: Scene, path: str) -> Iterator[int]:
+    """Pages that are open somewhere else: their traffic, and no drawing. Gives their process."""
     command = [
         sys.executable, "-m", "bench.page_viewers", "--address", scene.page, "--token", scene.stack.token,
         "--path", path, "--pages", str(PAGES),
@@ -73,7 +75,7 @@ def viewers(scene: Scene, path: str) -> Iterator[None]:
         try:
             _until_open(process, said.fileno())
             quiet(process.pid)
-            yield
+            yield process.pid
             assert process.poll() is None, "the pages were closed"
         finally:
             process.terminate()
@@ -92,7 +94,7 @@ def _until_open(process: subprocess.Popen[bytes], descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def _chromium(scene: Scene, path: str, kind: str) -> Iterator[None]:
+def _chromium(scene: Scene, path: str, kind: str) -> Iterator[int]:
     with browsing(scene.page) as browser:
         browser.login(scene.stack.token, to=path)
         _quiet_browser(browser)
@@ -100,17 +102,18 @@ def _chromium(scene: Scene, path: str, kind: str) -> Iterator[None]:
             browser.driver.switch_to.new_window(kind)
             browser.open(path)
             _quiet_browser(browser)
-        yield
+        yield _quiet_browser(browser)
 
 
-def _quiet_browser(browser: Browser) -> None:
+def _quiet_browser(browser: Browser) -> int:
     service = browser.driver.service.process
     assert service is not None
     quiet(service.pid)
+    return service.pid
 
 
 # Who looks: clients that draw nothing; windows of a real browser; its tabs, of which one is seen.
-WATCHERS: dict[str, Callable[[Scene, str], contextlib.AbstractContextManager[None]]] = {
+WATCHERS: dict[str, Callable[[Scene, str], contextlib.AbstractContextManager[int]]] = {
     "viewers": viewers,
     "windows": lambda scene, path: _chromium(scene, path, "window"),
     "tabs": lambda scene, path: _chromium(scene, path, "tab"),
@@ -126,13 +129,13 @@ def measure_watchers(scene: Scene, report: Report, asked: argparse.Namespace) ->
     runs = [scene.learner(seed) for seed in range(asked.learners)]
     path = f"/run/{runs[0]}" if asked.view == "run" else "/"
     time.sleep(WARM_SECONDS)
-    windows = [_measured(scene, False, asked.window)]
+    windows = [_measured(scene, None, asked.window)]
     for _ in range(asked.rounds):
-        with WATCHERS[asked.watchers](scene, path):
+        with WATCHERS[asked.watchers](scene, path) as watchers:
             time.sleep(SETTLE_SECONDS)
-            windows.append(_measured(scene, True, asked.window))
+            windows.append(_measured(scene, watchers, asked.window))
         time.sleep(SETTLE_SECONDS)
-        windows.append(_measured(scene, False, asked.window))
+        windows.append(_measured(scene, None, asked.window))
     courses = [scene.course(run_id) for run_id in runs]
     for run_id in runs:
         scene.client.cancel(run_id)
@@ -144,35 +147,59 @@ def measure_watchers(scene: Scene, report: Report, asked: argparse.Namespace) ->
     _tell(report, asked, windows, speeds)
 
 
-def _measured(scene: Scene, pages: bool, seconds: float) -> Window:
-    processes = {name: psutil.Process(scene.stack.pid(name)) for name in SERVICES}
-    begun, before = time.time(), {name: _used(process) for name, process in processes.items()}
+def _measured(scene: Scene, watchers: int | None, seconds: float) -> Window:
+    roots = {name: scene.stack.pid(name) for name in SERVICES}
+    roots[TRAINERS] = scene.stack.pid("worker")
+    if watchers is not None:
+        roots[CLIENTS] = watchers
+    begun, before = time.time(), {name: _used(name, pid) for name, pid in roots.items()}
     time.sleep(seconds)
-    ended, after = time.time(), {name: _used(process) for name, process in processes.items()}
-    cpu = {name: (after[name] - before[name]) / (ended - begun) for name in SERVICES}
-    return Window(pages, begun, ended, cpu)
+    ended, after = time.time(), {name: _used(name, pid) for name, pid in roots.items()}
+    cpu = {name: (after[name] - before[name]) / (ended - begun) for name in roots}
+    return Window(watchers is not None, begun, ended, cpu)
 
 
-def _used(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
+def _used(name: str, pid: int) -> float:
+    """CPU seconds of a process and all it has started; of the worker, only of what it has started."""
+    total, root = 0.0, psutil.Process(pid)
+    for process in (*(() if name == TRAINERS else (root,)), *root.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
 
 
 def _tell(report: Report, asked: argparse.Namespace, windows: list[Window], speeds: list[float]) -> None:
-    """Each window with pages stands between two without; so what drifts by itself cancels out."""
-    at = range(1, len(windows), 2)
-    ratios = sorted(2 * speeds[i] / (speeds[i - 1] + speeds[i + 1]) for i in at)
-    # The same arithmetic where nothing differs tells how much is chance.
-    idle = speeds[::2]
-    chance = sorted(2 * idle[i] / (idle[i - 1] + idle[i + 1]) for i in range(1, len(idle) - 1))
-    spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
-    beside = f"{asked.rounds} rounds of {asked.window:.0f} s: {spread}; {median(idle):,.0f} steps/s without"
-    if chance:
-        beside += f"; without pages against without {chance[0]:.3f} to {chance[-1]:.3f}"
-    ratio, what = median(ratios), f"{asked.learners} PPO with {WORDS[asked.watchers]} ({asked.view})"
-    report.add(f"speed of {what} ÷ with none", ratio, "", target="≥ 0.98", met=ratio >= 0.98, beside=beside)
-    for name in SERVICES:
+    what = f"{asked.learners} PPO with {WORDS[asked.watchers]} ({asked.view})"
+    rounds = f"{asked.rounds} rounds of {asked.window:.0f} s"
+    for name, values in (
+        ("CPU time that the trainers get", [window.cpu[TRAINERS] for window in windows]),
+        ("speed", speeds),
+    ):
+        ratio, spread = compared(values)
+        unit = "cores" if name != "speed" else "steps/s"
+        beside = f"{rounds}: {spread}; {median(values[::2]):,.2f} {unit} without"
+        report.add(
+            f"{name}, {what} ÷ with none", ratio, "", target="≥ 0.98", met=ratio >= 0.98, beside=beside
+        )
+    for name in (*SERVICES, CLIENTS):
         without, with_pages = (
-            median(window.cpu[name] for window in windows if window.pages is pages) for pages in (False, True)
+            median(window.cpu.get(name, 0.0) for window in windows if window.pages is pages)
+            for pages in (False, True)
         )
         report.add(f"CPU of {name}", with_pages * 100, "% of a core", beside=f"{without:.1%} without pages")
+
+
+def compared(values: list[float]) -> tuple[float, str]:
+    """With pages ÷ without, and its spread. Every second value is with pages.
+
+    Each stands between two without; so what drifts by itself cancels out.
+    """
+    ratios = sorted(2 * values[i] / (values[i - 1] + values[i + 1]) for i in range(1, len(values), 2))
+    # The same arithmetic where nothing differs tells how much is chance.
+    idle = values[::2]
+    chance = sorted(2 * idle[i] / (idle[i - 1] + idle[i + 1]) for i in range(1, len(idle) - 1))
+    spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
+    if chance:
+        spread += f"; without pages against without {chance[0]:.3f} to {chance[-1]:.3f}"
+    return median(ratios), spread

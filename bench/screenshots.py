@@ -121,7 +121,7 @@ def save(browser: Browser, path: Path) -> None:
 
 async def shoot_all(folder: Path, scale: int, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="runspine-pictures-") as scratch:
-        async with running_stack(Path(scratch) / "home", slots=2, page=True) as stack:
+        async with running_stack(Path(scratch) / "home", slots=3, page=True) as stack:
             while stack.parts["dashboard"].state != "ready":
                 await asyncio.sleep(0.1)
             there = stack.addresses

@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,20 +44,22 @@ def control(size: Sizes, peers: str, tell: Tell) -> Report:
     return report
 
 
+def told(title: str, measure: Callable[[Report], Coroutine[object, object, object]]) -> Report:
+    report = Report(title)
+    asyncio.run(measure(report))
+    return report
+
+
 def runs(size: Sizes, peers: str, tell: Tell) -> Report:
     from bench.growth import grow_runs
 
-    report = Report("Many runs")
-    asyncio.run(grow_runs(report, size.runs, size.burst, peers, tell))
-    return report
+    return told("Many runs", lambda report: grow_runs(report, size.runs, size.burst, peers, tell))
 
 
 def facts(size: Sizes, _: str, tell: Tell) -> Report:
     from bench.growth import grow_facts
 
-    report = Report("Long logs")
-    asyncio.run(grow_facts(report, size.facts, tell))
-    return report
+    return told("Long logs", lambda report: grow_facts(report, size.facts, tell))
 
 
 def trainer(size: Sizes, _: str, tell: Tell) -> Report:
@@ -76,17 +78,14 @@ def telemetry(size: Sizes, peers: str, tell: Tell) -> Report:
 def workers(size: Sizes, _: str, tell: Tell) -> Report:
     from bench.growth import grow_workers
 
-    report = Report("Many workers")
-    asyncio.run(grow_workers(report, size.workers, size.worker_steps, size.rounds, tell))
-    return report
+    steps, rounds = size.worker_steps, size.rounds
+    return told("Many workers", lambda report: grow_workers(report, size.workers, steps, rounds, tell))
 
 
 def query(size: Sizes, _: str, tell: Tell) -> Report:
     from bench.growth import grow_points
 
-    report = Report("Long series")
-    asyncio.run(grow_points(report, size.points, tell))
-    return report
+    return told("Long series", lambda report: grow_points(report, size.points, tell))
 
 
 def frames(size: Sizes, _: str, tell: Tell) -> Report:

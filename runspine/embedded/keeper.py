@@ -120,9 +120,15 @@ class Keeper:
     async def _watch(self, pid: int) -> str:
         """Returns when the part is beyond help, with the reason."""
         deadline = time.monotonic() + self.part.ready_within
+        hopeful = time.monotonic()
         while trouble := await self._missing(pid):
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > deadline:
                 return f"not ready within {self.part.ready_within:.0f} s: {trouble}"
+            if not (self.part.hopeless and self.part.hopeless in trouble):
+                hopeful = now
+            elif now - hopeful > HEALTH_EVERY * UNHEALTHY_AFTER:
+                return trouble
             await asyncio.sleep(READY_POLL)
         self.failed_starts = 0
         self._now("ready")

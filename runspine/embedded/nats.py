@@ -38,6 +38,9 @@ def nats_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[
         # Reading back a large store takes minutes; killing it meanwhile would never end.
         ready_within=900.0,
         restart_when_unhealthy=True,
+        # A stream that a full disk has frozen stays so until the next start. One that met it while it
+        # started would serve the other streams for all that time, and heartbeats would be missing.
+        hopeless="write error",
     )
 
 

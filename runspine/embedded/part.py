@@ -35,6 +35,8 @@ class Part:
     death_signal: signal.Signals = signal.SIGKILL
     # Whether a server that answers 503 again and again is mended by a new start.
     restart_when_unhealthy: bool = False
+    # Words of its /healthz that only a new start mends, even when it was never ready.
+    hopeless: str = ""
     # How far behind others it stands when cores are short, as `nice` counts.
     niceness: int = 0
     # Files that it leaves outside the home when killed.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runspine.log.subjects import ARTIFACTS, ATTEMPTS, BEATS, FACT_STREAMS, RUNS, TELEMETRY, WORK
+from runspine.log.subjects import ARTIFACTS, ATTEMPTS, BEATS, ECHO, FACT_STREAMS, RUNS, TELEMETRY, WORK
 
 STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS)
 
@@ -43,7 +43,7 @@ def reading(*streams: str) -> tuple[str, ...]:
 
 def _orchestrator() -> Rights:
     return Rights(
-        publish=("runs.*", "keys.*", "work.>", "$JS.API.>"),
+        publish=("runs.*", "keys.*", "work.>", ECHO, "$JS.API.>"),
         subscribe=_own_inbox("orchestrator"),
         # It makes the streams, but a log that is the truth is not removed or rewritten by a service.
         never_publish=("$JS.API.STREAM.DELETE.>", "$JS.API.STREAM.RESTORE.>", "$JS.API.ACCOUNT.>"),

@@ -24,6 +24,8 @@ _STREAM_OF = {
     "work": WORK,
     "beats": BEATS,
 }
+# What the orchestrator says to itself among the beats; no worker can be called so.
+ECHO = "beats.~"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 

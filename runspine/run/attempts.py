@@ -47,6 +47,14 @@ def _arrived(attempt: Attempt) -> None:
     attempt.artifacts_pending = max(0, attempt.artifacts_pending - 1)
 
 
+def got_further(run_id: str, attempt: Attempt | None) -> bool:
+    """Whether it left a checkpoint beyond the one it began with. Another run's weights are a beginning."""
+    if attempt is None:
+        return False
+    began = attempt.resumed_from.step if attempt.resumed_from.run_id == run_id else 0
+    return any(each.kind == "checkpoint" and each.step > began for each in attempt.artifacts)
+
+
 def find_attempt(history: AttemptHistory, number: int) -> Attempt | None:
     for attempt in reversed(history.attempts):
         if attempt.number == number:

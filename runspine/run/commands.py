@@ -42,6 +42,8 @@ class Exit:
 
     at: int
     exited: AttemptExited
+    # It has left a checkpoint beyond the one it began with.
+    got_further: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class GiveUp:
     at: int
     attempt: int
     reason: str
+    got_further: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ from runspine.wire.v1.run_pb2 import (
     Run,
 )
 
-# A run that takes its worker down with it would go round for ever.
+# A run that takes its worker down with it would go round for ever. One that gets further each time does
+# not, however often it is lost: workers on machines that come and go are lost every day.
 MAX_LOSSES = 10
 MAX_BACKOFF_SECONDS = 3600.0
 
@@ -78,10 +79,10 @@ def decide(run: Run, command: Command) -> list[Fact]:
             if run.phase != STALE or attempt != run.attempt:
                 return []
             return [Fact(at=at, run_came_back=RunCameBack(attempt=attempt))]
-        case GiveUp(at=at, attempt=attempt, reason=reason):
+        case GiveUp(at=at, attempt=attempt, reason=reason, got_further=got_further):
             if run.phase not in (STALE, CANCELLING) or attempt != run.attempt:
                 return []
-            return _lost(run, at, reason, Counts())
+            return _lost(run, at, reason, Counts(), got_further)
         case SetPriority(at=at, priority=priority, by=by):
             return _set_priority(run, at, priority, by)
         case SetLabels(at=at, labels=labels, by=by):
@@ -133,10 +134,10 @@ def _exit(run: Run, command: Exit) -> list[Fact]:
     facts = []
     if run.phase == QUEUED:
         facts.append(_started(command.at, exited.attempt, exited.worker_id))
-    return facts + _ending(run, command.at, exited)
+    return facts + _ending(run, command.at, exited, command.got_further)
 
 
-def _ending(run: Run, at: int, exited: AttemptExited) -> list[Fact]:
+def _ending(run: Run, at: int, exited: AttemptExited, got_further: bool) -> list[Fact]:
     """What an attempt's end means for the run."""
     clean = exited.outcome == EXITED and exited.exit_code == 0 and exited.signal == 0
     if clean:
@@ -144,7 +145,7 @@ def _ending(run: Run, at: int, exited: AttemptExited) -> list[Fact]:
     if run.phase == CANCELLING:
         return [_cancelled(run, at, run.reason, exited.counts)]
     if exited.outcome in (LOST, HANDED_BACK, STOPPED):
-        return _lost(run, at, exited.reason, exited.counts)
+        return _lost(run, at, exited.reason, exited.counts, got_further)
     return _failed(run, at, exited.reason, exited.counts)
 
 
@@ -156,13 +157,13 @@ def _failed(run: Run, at: int, reason: str, counts: Counts) -> list[Fact]:
     return [Fact(at=at, run_failed=RunFailed(attempt=run.attempt, reason=reason, counts=counts))]
 
 
-def _lost(run: Run, at: int, reason: str, counts: Counts) -> list[Fact]:
+def _lost(run: Run, at: int, reason: str, counts: Counts, got_further: bool) -> list[Fact]:
     """The worker failed: that is not the run's fault, up to a point."""
     if run.phase == CANCELLING:
         return [_cancelled(run, at, run.reason, counts)]
-    if run.losses < MAX_LOSSES:
-        return [_requeued(run, at, reason, not_before=at, lost=True)]
-    reason = f"lost {run.losses + 1} times with its worker, last: {reason}"
+    if got_further or run.fruitless_losses < MAX_LOSSES:
+        return [_requeued(run, at, reason, not_before=at, lost=True, got_further=got_further)]
+    reason = f"lost {run.fruitless_losses + 1} times with its worker without a new checkpoint, last: {reason}"
     return [Fact(at=at, run_failed=RunFailed(attempt=run.attempt, reason=reason, counts=counts))]
 
 
@@ -182,6 +183,10 @@ def _cancelled(run: Run, at: int, reason: str, counts: Counts) -> Fact:
     return Fact(at=at, run_cancelled=RunCancelled(attempt=run.attempt, reason=reason, counts=counts))
 
 
-def _requeued(run: Run, at: int, reason: str, *, not_before: int, lost: bool) -> Fact:
-    requeued = RunRequeued(attempt=run.attempt + 1, reason=reason, not_before=not_before, lost=lost)
+def _requeued(
+    run: Run, at: int, reason: str, *, not_before: int, lost: bool, got_further: bool = False
+) -> Fact:
+    requeued = RunRequeued(
+        attempt=run.attempt + 1, reason=reason, not_before=not_before, lost=lost, got_further=got_further
+    )
     return Fact(at=at, run_requeued=requeued)

@@ -115,6 +115,7 @@ def _requeued(run: Run, fact: Fact) -> None:
     run.queued_at = fact.at
     if said.lost:
         run.losses += 1
+        run.fruitless_losses = 0 if said.got_further else run.fruitless_losses + 1
     else:
         run.failures += 1
 

@@ -20,8 +20,7 @@ from services.telemetry.edges.history import History
 from services.telemetry.edges.segment_store import SegmentStore
 from tests.fixtures.nats import NatsServer
 from tests.fixtures.s3 import S3Server
-from tests.integration.telemetry_rig import Archived, step_batch, steps
-from tests.integration.worker_rig import Rig
+from tests.integration.telemetry_rig import Archived, archiving, step_batch, steps
 
 # The promise is for 2,000,000; CI sends fewer.
 STEPS = int(os.environ.get("RUNSPINE_TEST_STEPS", "300000"))
@@ -33,11 +32,8 @@ BLOCK, BLOCKS = 100, 10
 async def archived(
     nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
 ) -> AsyncIterator[Archived]:
-    mine = await connect("rig")
-    made = Archived(Rig(nats_server.url, tmp_path, mine.link, mine.publisher, mine.log), s3_server, tmp_path)
-    await made.begin()
-    yield made
-    await made.close()
+    async with archiving(nats_server, s3_server, connect, tmp_path) as made:
+        yield made
 
 
 def batches(run_id: str, total: int) -> AsyncIterator[bytes]:

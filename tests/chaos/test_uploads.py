@@ -18,7 +18,7 @@ from runspine.wire.v1.facts_pb2 import ArtifactProduced
 from tests.fixtures.nats import NatsServer
 from tests.fixtures.power import PowerDomain, power_domain
 from tests.fixtures.s3 import S3Server
-from tests.integration.test_worker_resume import Bay, open_bay
+from tests.integration.bay_rig import Bay, open_bay
 
 # The promise is for 1,000 uploads and 10 kills; CI does fewer.
 UPLOADS = int(os.environ.get("RUNSPINE_TEST_UPLOADS", "60"))

@@ -232,6 +232,18 @@ def test_names_labels_metrics_and_log_lines_are_shown_as_text(rig: PageRig, brow
         assert not browser.count("main img[src=x]"), page
 
 
+@pytest.mark.parametrize(
+    ("path", "words"), [("/run/nothing", "no run 'nothing'"), ("/typo", "Nothing is at /typo")]
+)
+def test_an_address_that_leads_nowhere_says_so_and_shows_a_way_out(
+    browser: Browser, path: str, words: str
+) -> None:
+    browser.open(path)
+    browser.sees(words)
+    browser.press("main a", "All runs")
+    browser.until(lambda: browser.find("#rs-count").text, "the runs")
+
+
 def test_many_runs_are_tagged_and_found_again_by_address(rig: PageRig, browser: Browser) -> None:
     for number in range(3):
         rig.script(0.1, name=f"batch-{number}", project="many")

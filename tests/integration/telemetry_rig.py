@@ -25,7 +25,7 @@ from runspine.wire.v1.telemetry_pb2 import Array, Batch, StepBatch, StepBlock
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
 from services.telemetry.core.manifest import Archive
 from services.telemetry.edges.chain import Chain
-from tests.fixtures.nats import free_port
+from tests.fixtures.nats import NatsServer, free_port
 from tests.fixtures.s3 import S3Server
 from tests.integration.worker_rig import ROOT, Rig, eventually
 
@@ -183,3 +183,12 @@ def steps(episode: str, first: int, rewards: Sequence[float], counter: int, **mo
 
 def step_batch(*blocks: StepBlock) -> StepBatch:
     return StepBatch(blocks=blocks)
+
+
+@asynccontextmanager
+async def archiving(server: NatsServer, s3: S3Server, connect: Any, folder: Path) -> AsyncIterator[Archived]:
+    mine = await connect("rig")
+    made = Archived(Rig(server.url, folder, mine.link, mine.publisher, mine.log), s3, folder)
+    await made.begin()
+    yield made
+    await made.close()

@@ -14,6 +14,7 @@ from runspine.checkpoints.look import look
 from tests.integration.cleanrl_rig import Scripted, config_of, play_again, run_script, stand_in
 from tests.unit.sdk_rig import of_type
 
+ROOT = Path(__file__).parents[2]
 STEPS = 600
 # Processes that talk to each other at every step take long on a busy machine.
 ASYNC_STEPS = 240
@@ -82,7 +83,8 @@ def test_the_script_does_the_same_whether_or_not_it_is_recorded(trained: Scripte
     assert alone.wait(150) == 0, alone.output
     assert alone.printed == trained.printed
     assert alone.said == []
-    assert "runspine" not in alone.output
+    # The checkout may be called so, and warnings name paths.
+    assert "runspine" not in alone.output.replace(str(ROOT), "")
     assert {path.name for path in alone.folder.iterdir()} == {"output.txt", "runs", "telemetry.jsonl"}
 
 

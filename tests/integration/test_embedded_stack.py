@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from runspine.embedded import keeper as keeper_module
 from runspine.embedded.background import stop_running
 from runspine.embedded.home import Home
 from runspine.embedded.inspection import inspect
+from runspine.embedded.part import get_health
 from runspine.embedded.plan import is_installed
 from runspine.embedded.ports import DEFAULTS, GRPC_OFFSET
 from runspine.embedded.processes import identity_of
@@ -218,6 +220,37 @@ async def test_a_log_that_met_a_full_disk_takes_facts_again_when_there_is_room(
             stored = (await JetStreamLog(link, publisher).extent("RUNS")).commits
         assert stored >= acknowledged + 1
         assert stack.parts["nats"].restarts >= 1
+
+
+async def test_a_log_that_starts_on_a_full_disk_takes_facts_again_when_there_is_room(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_module, "HEALTH_EVERY", 0.5)
+    async with running_stack(tmp_path / "home", only={"nats"}) as stack:
+        async with Link(account(stack, "orchestrator"), "test") as link, Publisher(link) as publisher:
+            await ensure_streams(link)
+            await publisher.publish("runs.before", b"", {})
+            (small_disk / "filler").write_bytes(bytes(20 << 20))
+            with contextlib.suppress(OSError), (small_disk / "rest").open("wb", buffering=0) as rest:
+                while True:
+                    rest.write(bytes(4096))
+            killed = stack.kill("nats")
+            after = publisher.publish("runs.after", bytes(10_000), {"Nats-Msg-Id": "after"})
+            waiting = asyncio.create_task(after)
+            health = f"http://{stack.metrics['nats']}/healthz"
+            await until_said(lambda: stack.pid("nats") != killed and get_health(health), "write error")
+            for name in ("filler", "rest"):
+                (small_disk / name).unlink()
+            await asyncio.wait_for(waiting, 60)
+            stored = (await JetStreamLog(link, publisher).extent("RUNS")).commits
+        assert stored == 2
+
+
+async def until_said(ask: Callable[[], str | bool], words: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while words not in str(said := await asyncio.to_thread(ask)):
+        assert time.monotonic() < deadline, said
+        await asyncio.sleep(0.05)
 
 
 async def test_the_s3_server_refuses_strangers(tmp_path: Path) -> None:

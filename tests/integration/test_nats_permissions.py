@@ -34,6 +34,7 @@ WRITERS = {
     "workers.w1": {"worker"},
     "telemetry.r1.1.steps": {"worker"},
     "beats.w1": {"worker"},
+    "beats.~": {"orchestrator", "worker"},
     "frames.r1.0": {"worker"},
     "artifacts.r1": {"artifacts"},
     "control.r1": {"dashboard"},

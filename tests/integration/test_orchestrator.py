@@ -228,6 +228,36 @@ async def test_silence_makes_a_run_stale_then_requeues_it_and_the_late_word_is_i
     assert stub.Get(wire.GetRequest(run_id=run.id)).run.reason == "exit code 3"
 
 
+async def set_beats(client: Any, **changes: object) -> None:
+    """Change the stream of beats."""
+    found = json.loads((await client.link.request("$JS.API.STREAM.INFO.BEATS", b"")).data)
+    body = json.dumps({**found["config"], **changes}).encode()
+    answer = json.loads((await client.link.request("$JS.API.STREAM.UPDATE.BEATS", body)).data)
+    assert "error" not in answer, answer
+
+
+@pytest.mark.alone
+async def test_no_run_is_given_up_while_the_stream_of_beats_takes_none(
+    impatient: Orchestrator, worker: PlayedWorker
+) -> None:
+    """As after a full disk, when nats-server writes to some streams and not to others."""
+    stub = impatient.stub()
+    run = submit(stub)
+    await worker.start(run.id)
+    await worker.beat(run.id)
+    await until(phase_is(stub, run.id, RUNNING))
+    await set_beats(worker.client, discard="new", max_bytes=1)
+    await asyncio.sleep(10)
+    now = stub.Get(wire.GetRequest(run_id=run.id)).run
+    assert (now.phase, now.attempt) in ((RUNNING, 1), (STALE, 1))
+    await set_beats(worker.client, discard="old", max_bytes=-1)
+    await worker.beat(run.id)
+    await until(phase_is(stub, run.id, RUNNING))
+    # Beats are stored again, and this worker sends none: now it is he who is silent.
+    await until(phase_is(stub, run.id, QUEUED))
+    assert stub.Get(wire.GetRequest(run_id=run.id)).run.attempt == 2
+
+
 async def test_a_worker_lost_gives_the_run_back_at_once(served: Orchestrator, worker: PlayedWorker) -> None:
     stub = served.stub()
     run = submit(stub)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,11 @@ import pytest
 from runspine.wire.v1 import telemetry_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Fact, RunCompleted, RunStarted
 from services.telemetry.core import parquet, rows
-from tests.fixtures.nats import NatsServer, free_port
-from tests.fixtures.s3 import S3Server
+from tests.fixtures.nats import free_port
 from tests.integration.telemetry_rig import Archived, TelemetryProcess, step_batch, steps
-from tests.integration.worker_rig import Rig, eventually
+from tests.integration.worker_rig import eventually
 
 EOF: Any = vars(grpc.aio)["EOF"]
-
-
-@pytest.fixture
-async def archived(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Archived]:
-    mine = await connect("rig")
-    made = Archived(Rig(nats_server.url, tmp_path, mine.link, mine.publisher, mine.log), s3_server, tmp_path)
-    await made.begin()
-    yield made
-    await made.close()
-    for service in made.services:
-        assert "Traceback" not in service.log, service.log
 
 
 def line(text: str, number: int = 1) -> wire.LogBatch:

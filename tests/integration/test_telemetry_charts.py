@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,23 +12,9 @@ from bench.long_series import HIGH, LOW, NAME, put_series, spikes, values_of
 from runspine.wire.v1 import telemetry_pb2 as wire
 from services.telemetry.edges.chain import Chain
 from services.telemetry.edges.segment_store import SegmentStore
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
 from tests.integration.telemetry_rig import Archived
-from tests.integration.worker_rig import Rig
 
 POINTS = 10_000_000
-
-
-@pytest.fixture
-async def archived(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Archived]:
-    mine = await connect("rig")
-    made = Archived(Rig(nats_server.url, tmp_path, mine.link, mine.publisher, mine.log), s3_server, tmp_path)
-    await made.begin()
-    yield made
-    await made.close()
 
 
 @pytest.mark.slow

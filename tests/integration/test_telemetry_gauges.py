@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import re
 import urllib.request
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from runspine.log.publisher import MESSAGE_ID
 from runspine.log.subjects import telemetry_subject
 from runspine.wire.v1 import telemetry_pb2 as wire
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
 from tests.integration.telemetry_rig import Archived, step_batch, steps
-from tests.integration.worker_rig import Rig, eventually
-
-
-@pytest.fixture
-async def archived(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Archived]:
-    mine = await connect("rig")
-    made = Archived(Rig(nats_server.url, tmp_path, mine.link, mine.publisher, mine.log), s3_server, tmp_path)
-    await made.begin()
-    yield made
-    await made.close()
+from tests.integration.worker_rig import eventually
 
 
 def gauges(address: str) -> dict[str, float]:

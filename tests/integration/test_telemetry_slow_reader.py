@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
 from runspine.wire.v1 import telemetry_pb2 as wire
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
 from tests.integration.telemetry_rig import Archived, TelemetryProcess, step_batch, steps
-from tests.integration.worker_rig import Rig
 
 EOF: Any = vars(grpc.aio)["EOF"]
 BATCHES, STEPS = 300, 5_000
 # What the service may hold for a follower, and what archiving the same flow takes beside it.
 WINDOW_MIB, ROOM_MIB = 1, 64
-
-
-@pytest.fixture
-async def archived(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Archived]:
-    mine = await connect("rig")
-    made = Archived(Rig(nats_server.url, tmp_path, mine.link, mine.publisher, mine.log), s3_server, tmp_path)
-    await made.begin()
-    yield made
-    await made.close()
-    for service in made.services:
-        assert "Traceback" not in service.log, service.log
 
 
 async def flow(archived: Archived, run_id: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,27 +12,11 @@ import pyarrow as pa
 import pytest
 
 from runspine.wire.v1 import telemetry_pb2 as wire
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
 from tests.integration.telemetry_rig import Archived, step_batch, steps
-from tests.integration.worker_rig import Rig
 
 # 200 and more show that none of them dies; CI asks fewer.
 QUERIES = int(os.environ.get("RUNSPINE_TEST_QUERIES", "12"))
 REFUSED = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION}
-
-
-@pytest.fixture
-async def archived(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Archived]:
-    mine = await connect("rig")
-    made = Archived(Rig(nats_server.url, tmp_path, mine.link, mine.publisher, mine.log), s3_server, tmp_path)
-    await made.begin()
-    yield made
-    await made.close()
-    for service in made.services:
-        assert "Traceback" not in service.log, service.log
 
 
 async def ask(stub: Any, run_id: str, query: str, **how: Any) -> list[dict[str, Any]]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from runspine.wire.v1.facts_pb2 import LOST, Fact
 from runspine.wire.v1.spec_pb2 import RunSpec
@@ -16,10 +13,8 @@ from runspine.wire.v1.telemetry_pb2 import STDOUT
 from services.worker.redact import Redactor
 from services.worker.spools import Spools
 from services.worker.telemetry import Telemetry
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
+from tests.integration.bay_rig import Bay
 from tests.integration.test_worker_recovery import limit_stream
-from tests.integration.test_worker_resume import Bay, open_bay
 from tests.integration.worker_rig import eventually
 
 STEP = {"type": "step", "episode_id": "e", "step": 0, "action": 1, "reward": 1.0, "terminated": False}
@@ -34,14 +29,6 @@ with open("a.pt", "wb") as file:
 print(json.dumps({"type": "artifact", "kind": "checkpoint", "path": "a.pt", "step": 4000}), flush=True)
 time.sleep(600)
 """
-
-
-@pytest.fixture
-async def bay(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Bay]:
-    async with open_bay(nats_server, s3_server, connect, tmp_path) as bay:
-        yield bay
 
 
 async def test_a_file_is_told_of_when_the_steps_before_it_are_on_disk(connect: Any, tmp_path: Path) -> None:

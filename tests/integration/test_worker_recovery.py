@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +12,7 @@ from runspine.blobs import S3Blobs
 from runspine.log.streams import declarations
 from runspine.wire.v1.facts_pb2 import LOST
 from runspine.wire.v1.run_pb2 import Beat
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
-from tests.integration.test_worker_resume import Bay, open_bay
+from tests.integration.bay_rig import Bay
 from tests.integration.worker_rig import Rig, eventually
 
 STEADY = """
@@ -32,14 +27,6 @@ while True:
     print(json.dumps({"type": "metric", "name": "loss", "value": 0.5, "step": step}), flush=True)
     time.sleep(0.01)
 """
-
-
-@pytest.fixture
-async def bay(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Bay]:
-    async with open_bay(nats_server, s3_server, connect, tmp_path) as bay:
-        yield bay
 
 
 async def limit_stream(rig: Rig, most_bytes: int) -> None:

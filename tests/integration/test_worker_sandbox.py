@@ -25,7 +25,8 @@ POLITE = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print("goodbye", flush=True), sys.exit(0)))
 print("ready", flush=True)
-time.sleep(600)
+while True:
+    time.sleep(0.05)  # a signal just before a long sleep is heeded after it
 """
 
 

@@ -8,9 +8,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,9 +18,7 @@ from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.run_pb2 import COMPLETED, RUNNING
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.chaos.client import PatientClient
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
-from tests.integration.test_worker_resume import Bay, open_bay
+from tests.integration.bay_rig import Bay
 from tests.integration.worker_rig import eventually
 
 # As CleanRL's scripts lay it out, with one file announced by its launcher as well.
@@ -40,14 +36,6 @@ os.symlink("/etc/hostname", f"videos/{name}/link.mp4")
 said = {"type": "artifact", "kind": "model", "path": f"runs/{name}/dqn.cleanrl_model", "step": 500}
 print(json.dumps(said), flush=True)
 """
-
-
-@pytest.fixture
-async def bay(
-    nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Bay]:
-    async with open_bay(nats_server, s3_server, connect, tmp_path) as bay:
-        yield bay
 
 
 async def test_what_a_script_leaves_in_cleanrls_places_becomes_artifacts_once(bay: Bay) -> None:

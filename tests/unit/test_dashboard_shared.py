@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -11,7 +12,15 @@ from runspine.wire.v1.facts_pb2 import Progress
 from runspine.wire.v1.run_pb2 import RUNNING
 from runspine.wire.v1.trainer_pb2 import RunSummary, WatchResponse
 from services.dashboard.core.runbook import RunBook
-from services.dashboard.edges.shared import LEAST_SECONDS, LONGEST_SECONDS, Held, Shared, is_good, rest_after
+from services.dashboard.edges.shared import (
+    LEAST_SECONDS,
+    LONGEST_SECONDS,
+    STEADY_SECONDS,
+    Held,
+    Shared,
+    is_good,
+    rest_after,
+)
 from services.dashboard.pages.heart import SLOWEST, Pace
 from tests.unit.test_dashboard import a_run
 
@@ -49,8 +58,34 @@ def test_an_answer_is_good_until_its_run_changes_but_rests_as_long_as_it_was_dea
     assert not is_good(held, 4, 101.5)
     assert not is_good(held, 3, 200.0)
     assert rest_after(0.001) == LEAST_SECONDS
-    assert rest_after(0.2) == pytest.approx(4.0)
+    assert rest_after(0.1) == pytest.approx(4.0)
     assert rest_after(60.0) == LONGEST_SECONDS
+
+
+async def test_what_stays_the_same_is_asked_for_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, answer, asked = 0.0, ["loss"], []
+    monkeypatch.setattr("services.dashboard.edges.shared.time.monotonic", lambda: now)
+    shared = Shared()
+
+    async def make() -> list[str]:
+        asked.append(now)
+        return list(answer)
+
+    for version in range(1000):
+        now = version / 10
+        await shared.get("names", version, make, steady=True)
+    pauses = [round(later - earlier, 6) for earlier, later in pairwise(asked)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 1.5
+    assert max(pauses) == pytest.approx(STEADY_SECONDS, abs=0.2)
+    # Something new, and it is looked at closely again.
+    answer.append("entropy")
+    for version in range(1000, 1400):
+        now = version / 10
+        await shared.get("names", version, make, steady=True)
+    assert await shared.get("names", 1400, make, steady=True) == ["loss", "entropy"]
+    found = next(place for place, at in enumerate(asked) if at > 100)
+    assert asked[found + 1] - asked[found] < 1.5
 
 
 def test_the_beat_slows_down_with_what_pages_cost_and_never_stops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,7 +188,8 @@ async def test_a_trainer_that_ignores_sigterm_is_killed_after_the_grace(tmp_path
 
 
 async def test_a_trainer_that_heeds_sigterm_may_finish_its_work(tmp_path: Path, pids: Path) -> None:
-    script = NOTE + "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); note(); time.sleep(600)"
+    # Short naps: Python heeds a signal that comes just before a sleep only after it.
+    script = NOTE + "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); note()\nwhile 1: time.sleep(0.05)"
     async with trainer(script, tmp_path, pids) as running:
         await until(lambda: len(alive(pids)) == 1)
         running.term(10)

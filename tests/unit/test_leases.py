@@ -50,6 +50,19 @@ def test_silence_does_not_count_while_we_could_not_hear() -> None:
     assert isinstance(leases.verdict(run_in(RUNNING), 115, 0, PATIENCE), GoStale)
 
 
+def test_time_stands_still_while_not_even_our_own_echo_comes_back() -> None:
+    leases = Leases(0.0)
+    leases.heard(beat(), 1)
+    leases.sound(1)
+    assert leases.verdict(run_in(RUNNING), leases.ears, 0, PATIENCE) is None
+    leases.sound(200)
+    assert leases.verdict(run_in(STALE), leases.ears, 0, PATIENCE) is None, "everybody begins anew"
+    for second in range(201, 261):
+        assert leases.verdict(run_in(STALE), leases.ears, 0, PATIENCE) is None
+        leases.sound(second)
+    assert isinstance(leases.verdict(run_in(STALE), leases.ears, 0, PATIENCE), GiveUp)
+
+
 def test_a_fresh_attempt_has_a_whole_lease_to_begin_with() -> None:
     leases = Leases(0.0)
     assert leases.verdict(run_in(RUNNING), 500, 0, PATIENCE) is None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runspine.run import ENDED, Refused, decide, evolve, fold
+from runspine.run.attempts import got_further
 from runspine.run.commands import (
     Cancel,
     ComeBack,
@@ -18,9 +22,19 @@ from runspine.run.commands import (
     Start,
     Submit,
 )
+from runspine.run.decide import MAX_LOSSES
 from runspine.run.evolve import FOLDED
-from runspine.wire.v1.facts_pb2 import AttemptExited, Fact, Outcome
-from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED, PHASE_UNSPECIFIED, Phase, Run
+from runspine.wire.v1.facts_pb2 import ArtifactProduced, AttemptExited, Fact, Outcome, ResumedFrom
+from runspine.wire.v1.run_pb2 import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    PHASE_UNSPECIFIED,
+    QUEUED,
+    Attempt,
+    Phase,
+    Run,
+)
 from runspine.wire.v1.spec_pb2 import Retry, RunSpec
 
 ENDINGS = {"run_completed", "run_failed", "run_cancelled"}
@@ -47,7 +61,7 @@ commands = st.one_of(
     st.builds(Exit, at=times, exited=exits),
     st.builds(GoStale, at=times, attempt=numbers, last_heard=times),
     st.builds(ComeBack, at=times, attempt=numbers),
-    st.builds(GiveUp, at=times, attempt=numbers, reason=st.just("silent")),
+    st.builds(GiveUp, at=times, attempt=numbers, reason=st.just("silent"), got_further=st.booleans()),
     st.builds(SetPriority, at=times, priority=st.integers(0, 100)),
     st.builds(SetLabels, at=times, labels=st.dictionaries(st.sampled_from("ab"), st.sampled_from(["", "x"]))),
 )
@@ -195,6 +209,50 @@ def test_a_lost_worker_does_not_use_up_the_trainers_attempts() -> None:
     submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))
     run, _ = live([submit, Start(1, 1, "w"), Exit(2, lost)])
     assert (Phase.Name(run.phase), run.attempt, run.losses, run.failures) == ("QUEUED", 2, 1, 0)
+
+
+def lost_again_and_again(times: int, got_further: Callable[[int], bool]) -> Run:
+    life: list[Command] = [Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))]
+    for attempt in range(1, times + 1):
+        lost = AttemptExited(attempt=attempt, outcome=Outcome.Value("LOST"), reason="restarted")
+        life += [Start(10 * attempt, attempt, "w"), Exit(10 * attempt + 1, lost, got_further(attempt))]
+    run, _ = live(life)
+    return run
+
+
+def test_a_run_that_takes_its_workers_down_is_given_up() -> None:
+    run = lost_again_and_again(20, lambda attempt: attempt == 3)
+    assert run.phase == FAILED
+    assert run.attempt == 3 + 1 + MAX_LOSSES
+    assert run.reason == "lost 11 times with its worker without a new checkpoint, last: restarted"
+
+
+def test_a_run_that_gets_further_each_time_is_never_given_up() -> None:
+    """As on machines that are taken away every few hours, for weeks."""
+    run = lost_again_and_again(200, lambda attempt: attempt % 5 == 0)
+    assert (run.phase, run.attempt, run.losses, run.fruitless_losses) == (QUEUED, 201, 200, 0)
+
+
+@pytest.mark.parametrize(
+    ("began", "left", "further"),
+    [
+        (None, [], False),
+        (None, [5], True),
+        (ResumedFrom(run_id="r", step=5), [5], False),
+        (ResumedFrom(run_id="r", step=5), [5, 9], True),
+        (ResumedFrom(run_id="another", step=99), [5], True),
+    ],
+)
+def test_an_attempt_got_further_when_it_left_a_later_checkpoint(
+    began: ResumedFrom | None, left: list[int], further: bool
+) -> None:
+    attempt = Attempt(
+        number=2,
+        resumed_from=began,
+        artifacts=[ArtifactProduced(attempt=2, kind="checkpoint", step=step) for step in left],
+    )
+    attempt.artifacts.add(attempt=2, kind="video", step=100)
+    assert got_further("r", attempt) is further
 
 
 def test_cancel_of_a_stale_run_holds_even_if_its_worker_never_comes_back() -> None:

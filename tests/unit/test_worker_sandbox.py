@@ -40,7 +40,8 @@ POLITE = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (open("checkpoint", "w").close(), sys.exit(7)))
 print("ready", flush=True)
-time.sleep(600)
+while True:
+    time.sleep(0.05)  # a signal just before a long sleep is heeded after it
 """
 PLAIN = "import time; print('ready', flush=True); time.sleep(600)"
 

@@ -195,16 +195,18 @@ class RunCancelled(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
 
 class RunRequeued(_message.Message):
-    __slots__ = ("attempt", "reason", "not_before", "lost")
+    __slots__ = ("attempt", "reason", "not_before", "lost", "got_further")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    GOT_FURTHER_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     reason: str
     not_before: int
     lost: bool
-    def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., not_before: _Optional[int] = ..., lost: _Optional[bool] = ...) -> None: ...
+    got_further: bool
+    def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., not_before: _Optional[int] = ..., lost: _Optional[bool] = ..., got_further: _Optional[bool] = ...) -> None: ...
 
 class RunPriorityChanged(_message.Message):
     __slots__ = ("priority", "changed_by")

@@ -32,7 +32,7 @@ FAILED: Phase
 CANCELLED: Phase
 
 class Run(_message.Message):
-    __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position")
+    __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position", "fruitless_losses")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,7 @@ class Run(_message.Message):
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
+    FRUITLESS_LOSSES_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     spec: _spec_pb2.RunSpec
@@ -82,7 +83,8 @@ class Run(_message.Message):
     losses: int
     counts: _facts_pb2.Counts
     position: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., phase: _Optional[_Union[Phase, str]] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., submitted_at: _Optional[int] = ..., queued_at: _Optional[int] = ..., not_before: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., last_heard: _Optional[int] = ..., failures: _Optional[int] = ..., losses: _Optional[int] = ..., counts: _Optional[_Union[_facts_pb2.Counts, _Mapping]] = ..., position: _Optional[int] = ...) -> None: ...
+    fruitless_losses: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., phase: _Optional[_Union[Phase, str]] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., submitted_at: _Optional[int] = ..., queued_at: _Optional[int] = ..., not_before: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., last_heard: _Optional[int] = ..., failures: _Optional[int] = ..., losses: _Optional[int] = ..., counts: _Optional[_Union[_facts_pb2.Counts, _Mapping]] = ..., position: _Optional[int] = ..., fruitless_losses: _Optional[int] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("number", "worker_id", "host", "command", "directory", "started_at", "ended_at", "exited", "progress", "resumed_from", "artifacts", "artifacts_pending")

@@ -74,7 +74,7 @@ class ChartWall:
         version = entry.version if entry else 0
         try:
             names = await self._desk.shared.get(
-                (self._visitor.access.audience, "series", self._run_id), version, self._names
+                (self._visitor.access.audience, "series", self._run_id), version, self._names, steady=True
             )
         except RunspineError as error:
             self._note.tell("The curves cannot be shown now", str(error))

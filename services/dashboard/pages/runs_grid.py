@@ -7,11 +7,11 @@ from typing import Any
 # Only keys of our own may stand here: a key that begins with a colon is evaluated by the page.
 COLUMNS: list[dict[str, Any]] = [
     {"headerName": "State", "field": "phase", ":cellRenderer": "rs.badge", "width": 110, "pinned": "left"},
-    {"headerName": "Run", "field": "name", ":cellRenderer": "rs.name", "minWidth": 190, "flex": 3},
+    {"headerName": "Run", "field": "name", ":cellRenderer": "rs.name", "minWidth": 120, "flex": 3},
     {"headerName": "Env", "field": "env", "minWidth": 100, "flex": 2},
     {"headerName": "Algo", "field": "algo", "minWidth": 72, "flex": 1},
     {"headerName": "Seed", "field": "seed", "width": 64, "type": "numericColumn"},
-    {"headerName": "Progress", "field": "part", ":cellRenderer": "rs.progress", "minWidth": 115, "flex": 2},
+    {"headerName": "Progress", "field": "part", ":cellRenderer": "rs.progress", "minWidth": 84, "flex": 2},
     {"headerName": "Return", "field": "last_return", ":cellRenderer": "rs.spark", "width": 150},
     {
         "headerName": "Steps/s", "field": "sps", ":valueFormatter": "rs.rate", "width": 86,
@@ -28,8 +28,6 @@ COLUMNS: list[dict[str, Any]] = [
         "sortable": False,
     },
 ]  # fmt: skip
-# What a phone shows.
-NARROW = ("phase", "name", "part", "last_return")
 OPTIONS: dict[str, Any] = {
     "columnDefs": COLUMNS,
     "defaultColDef": {"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},

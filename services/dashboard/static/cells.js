@@ -90,7 +90,12 @@ window.rs = (() => {
     return words.every((word) => text.includes(word));
   };
   const narrow = window.matchMedia("(max-width: 800px)");
-  const fit = () => grid?.setColumnsVisible(["env", "algo", "seed", "sps", "submitted", "worker", "labels"], !narrow.matches);
+  const fit = () => {
+    grid?.setColumnsVisible(["env", "algo", "seed", "sps", "submitted", "worker", "labels"], !narrow.matches);
+    // State, name, progress and return fit into a phone side by side.
+    const widths = narrow.matches ? { phase: 96, last_return: 80 } : { phase: 110, last_return: 150 };
+    grid?.applyColumnState({ state: Object.entries(widths).map(([colId, width]) => ({ colId, width })) });
+  };
   narrow.addEventListener("change", fit);
   const ready = (p) => {
     grid = p.api;

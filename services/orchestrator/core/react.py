@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runspine.run.attempts import find_attempt
+from runspine.run.attempts import find_attempt, got_further
 from runspine.run.commands import Command, Exit, Start
 from runspine.run.evolve import ENDED
 from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Run
@@ -16,7 +16,7 @@ def react(run: Run, history: AttemptHistory | None) -> Command | None:
     if attempt is None:
         return None
     if attempt.HasField("exited"):
-        return Exit(at=attempt.ended_at, exited=attempt.exited)
+        return Exit(at=attempt.ended_at, exited=attempt.exited, got_further=got_further(run.id, attempt))
     if run.phase == QUEUED:
         return Start(at=attempt.started_at, attempt=attempt.number, worker_id=attempt.worker_id)
     return None

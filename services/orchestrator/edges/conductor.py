@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import structlog
 
 from runspine.decider import Handled, handle
 from runspine.log import Conflict, EventLog, Unknown
 from runspine.log.link import Link, Unreachable
-from runspine.log.subjects import BEATS, run_subject
+from runspine.log.subjects import BEATS, ECHO, run_subject
 from runspine.log.tail import Tail
 from runspine.projection import Projector
 from runspine.run import Refused, decide, fold
-from runspine.run.commands import Command
+from runspine.run.attempts import find_attempt, got_further
+from runspine.run.commands import Command, GiveUp
 from runspine.wire.v1.run_pb2 import Beat, Run
 from services.orchestrator.core.board import Board
 from services.orchestrator.core.leases import Leases, Patience
@@ -55,6 +57,8 @@ class Conductor:
         self._patience = patience
         self._window = window
         self._leases = Leases(time.monotonic())
+        self._sounded = time.monotonic()
+        metrics.DEAF.set_function(lambda: time.monotonic() - self._sounded)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._busy: set[str] = set()
 
@@ -68,8 +72,12 @@ class Conductor:
     async def follow_beats(self) -> None:
         self._link.on_connect(self._listening_again)
         async for delivery in Tail(self._link, BEATS).deliveries():
+            now = self._sounded = time.monotonic()
+            self._leases.sound(now)
+            if delivery.message.subject == ECHO:
+                continue
             beat = Beat.FromString(delivery.message.data)
-            self._leases.heard(beat, time.monotonic())
+            self._leases.heard(beat, now)
             self._board.beat(beat, delivery.stored_at)
 
     async def _listening_again(self) -> None:
@@ -91,16 +99,32 @@ class Conductor:
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(TICK)
-                if not self._link.connected:
+                if not await self._can_speak():
                     self._leases.deaf_until(time.monotonic())
                     continue
                 self._leases.forget(self._board.open)
-                now, at = time.monotonic(), wall_clock()
+                now, at = self._leases.ears, wall_clock()
                 for run_id in list(self._board.open):
                     command = self._leases.verdict(self._board.runs[run_id], now, at, self._patience)
+                    if isinstance(command, GiveUp):
+                        command = replace(command, got_further=self._got_further(run_id, command.attempt))
                     if command is not None:
                         log.info("lease.verdict", run_id=run_id, verdict=type(command).__name__)
                         await self._submit(group, run_id, command)
+
+    def _got_further(self, run_id: str, attempt: int) -> bool:
+        history = self._board.attempts.get(run_id)
+        return history is not None and got_further(run_id, find_attempt(history, attempt))
+
+    async def _can_speak(self) -> bool:
+        """Say something among the beats; that it comes back is the proof that beats do."""
+        if not self._link.connected:
+            return False
+        try:
+            await self._link.tell(ECHO, b"")
+        except Unreachable:
+            return False
+        return True
 
     async def run_offers(self) -> None:
         """Keep the head of the order on the queue."""

@@ -16,6 +16,9 @@ from services.orchestrator.core.board import Board
 
 FACTS = Counter("runspine_run_facts_total", "Facts written to the RUNS stream", ["kind"])
 QUEUE = Gauge("runspine_queue_runs", "Runs that wait for a worker", ["pool"])
+DEAF = Gauge(
+    "runspine_orchestrator_deaf_seconds", "Time since a heartbeat was stored and heard, be it the own echo"
+)
 
 # Labels are kept few: this many pairs of env and algorithm, and names this long.
 PAIRS, LABEL = 50, 64

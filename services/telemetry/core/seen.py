@@ -68,8 +68,8 @@ class Seen:
         """All of it, or one run's."""
         return [
             Covered(run_id=run, attempt=attempt, first=numbers.first, last=numbers.last)
-            for (run, attempt), numbers in sorted(self._numbers.items())
-            if numbers.first and run_id in ("", run)
+            for run, attempt in sorted(key for key in self._numbers if run_id in ("", key[0]))
+            if (numbers := self._numbers[run, attempt]).first
         ]
 
     def copy(self, run_id: str = "") -> Seen:

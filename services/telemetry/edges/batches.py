@@ -7,6 +7,7 @@ goes back to the segments.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ SUBJECTS = {
     "evaluations": "evaluation",
 }
 LOOK_SECONDS = 0.5
+READ_BATCH = 256
 
 
 class Read(NamedTuple):
@@ -101,17 +103,11 @@ class BatchReader:
         # From the cursor on, so as to know which batches came before `after`.
         async with aclosing(self._tail(chain, ending, run_id, kind, cursor, position)) as deliveries:
             async for delivery in deliveries:
-                fresh = self._fresh(delivery, seen, cutoffs)
+                fresh = _fresh(delivery.message.data, delivery.sequence, seen, cutoffs)
                 if fresh and delivery.sequence > after:
                     yield Read(fresh, live=delivery.pending == 0)
                 elif delivery.sequence > after:
                     yield delivery.sequence
-
-    def _fresh(self, delivery: Delivery, seen: Seen, cutoffs: Cutoffs) -> Arrival | None:
-        batch = parse(delivery.message.data, delivery.sequence)
-        if batch is None or not seen.add(batch.run_id, batch.attempt, batch.number):
-            return None
-        return shown(Arrival(delivery.sequence, batch), cutoffs)
 
     async def _tail(
         self, chain: Chain, ending: asyncio.Future[int], run_id: str, kind: str, start: int, position: int
@@ -146,22 +142,30 @@ class BatchReader:
         on_stream = await last_position(self._link, subject_of(run.id, kind))
         return max([on_stream, *(segment.last for segment in chain.archive.of(run.id, kind))])
 
-    async def unarchived(
-        self, run_id: str, kind: str, cursor: int, seen: Seen, cutoffs: Cutoffs
+    async def end(self, run_id: str, kind: str) -> int:
+        """Where the last batch is on the stream."""
+        return await last_position(self._link, subject_of(run_id, kind))
+
+    async def between(
+        self, run_id: str, kind: str, after: int, end: int, seen: Seen, cutoffs: Cutoffs
     ) -> list[Arrival]:
-        """What is on the stream behind a cursor, and shown."""
-        end = await last_position(self._link, subject_of(run_id, kind))
+        """What is on the stream between two positions, not seen yet, and shown. Asks until it is answered."""
         found: list[Arrival] = []
-        if end <= cursor:
-            return found
-        tail = Tail(self._link, TELEMETRY, after=cursor, subject=subject_of(run_id, kind)).deliveries()
-        async with aclosing(tail):
-            async for delivery in tail:
-                fresh = self._fresh(delivery, seen, cutoffs)
-                if fresh:
-                    found.append(fresh)
-                if delivery.sequence >= end:
-                    break
+        position = -1
+        while position < after < end:
+            position = after
+            asked = {"batch": READ_BATCH, "seq": position + 1, "next_by_subj": subject_of(run_id, kind)}
+            answers = self._link.replies(f"$JS.API.DIRECT.GET.{TELEMETRY}", json.dumps(asked).encode())
+            try:
+                async with aclosing(answers):
+                    async for headers, data in answers:
+                        after = int(headers["Nats-Sequence"])
+                        fresh = _fresh(data, after, seen, cutoffs) if after <= end else None
+                        if fresh:
+                            found.append(fresh)
+            except Unreachable:
+                position = -1
+                await asyncio.sleep(0.1)
         return found
 
     async def chain_of(self, run_id: str) -> Chain:
@@ -174,6 +178,13 @@ class BatchReader:
             if (await self._log.extent(TELEMETRY)).first > 1:
                 raise Unreachable(f"the archive cannot be read now: {error}") from error
         return chain
+
+
+def _fresh(data: bytes, position: int, seen: Seen, cutoffs: Cutoffs) -> Arrival | None:
+    batch = parse(data, position)
+    if batch is None or not seen.add(batch.run_id, batch.attempt, batch.number):
+        return None
+    return shown(Arrival(position, batch), cutoffs)
 
 
 def subject_of(run_id: str, kind: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runspine.wire.v1.telemetry_pb2 import ENV_STEP, Series
-from services.telemetry.core.curves import Window, bucketed, exact, sift, size_for
+from services.telemetry.core.curves import Column, Window, bucketed, exact, sift, size_for
 from services.telemetry.core.levels import (
     COLUMNS,
     DERIVED,
@@ -68,8 +68,11 @@ class Curves:
     async def newest(self, view: View, name: str) -> float:
         """The value that came last: mostly known without reading a row."""
         kind, cutoffs = kind_and_cutoffs(view, name)
+        tail = view.tail_points(kind, name)
+        if len(tail):
+            return float(tail.low[-1])
         parts = view.parts(kind, name)
-        if parts and parts[-1].summary.attempt not in cutoffs and not view.tables[kind]:
+        if parts and parts[-1].summary.attempt not in cutoffs:
             return parts[-1].summary.last
         points = await self.last(view, name, 1)
         return float(points.low[-1]) if len(points) else float("nan")
@@ -84,15 +87,16 @@ class Curves:
     async def _gather(
         self, parts: Sequence[Part], name: str, window: Window, cutoffs: Cutoffs, size: int
     ) -> list[Buckets]:
-        return await asyncio.gather(*(self._part(part, name, window, cutoffs, size) for part in parts))
+        """Parts that need not be looked into come first, as one bucket each."""
+        buckets, inside, _ = sifted(parts, window, cutoffs)
+        told = inside & (buckets.count <= size)
+        rest = [part for part, is_told in zip(parts, told.tolist(), strict=True) if not is_told]
+        looked_into = (self._part(part, name, window, cutoffs, size) for part in rest)
+        return [buckets.pick(told), *await asyncio.gather(*looked_into)]
 
     async def _part(self, part: Part, name: str, window: Window, cutoffs: Cutoffs, size: int) -> Buckets:
         """Buckets of about one size, and finer ones where the window or a cutoff cuts through them."""
         told, cutoff = part.summary, cutoffs.get(part.summary.attempt)
-        whole = from_summaries([told])
-        is_whole, _ = sift(whole, window, cutoff)
-        if is_whole.all() and size and told.points <= size:
-            return whole
         ranges = [(int(told.row), int(told.row + told.points))]
         kept: list[Buckets] = []
         # Whole buckets are kept from the size wanted down; whatever is cut goes one level finer.
@@ -153,14 +157,12 @@ def points_in(
 
 
 def tail_points(view: View, kind: str, name: str, window: Window) -> Buckets:
-    """Points that are not archived yet. Those not shown any more are not among them."""
-    found = []
-    for table in view.tables[kind]:
-        for stretch in stretches(kind, table, only=name):
-            points = singles(stretch)
-            inside, _ = sift(points, window, None)
-            found.append(points.pick(inside))
-    return Buckets.join(found)
+    """Points in the window that are not archived yet."""
+    points = view.tail_points(kind, name)
+    if window is EVERYTHING:
+        return points
+    inside, _ = sift(points, window, None)
+    return points if inside.all() else points.pick(inside)
 
 
 def kind_and_cutoffs(view: View, name: str) -> tuple[str, Cutoffs]:
@@ -173,13 +175,21 @@ def kind_and_cutoffs(view: View, name: str) -> tuple[str, Cutoffs]:
 
 def parts_in(parts: Sequence[Part], window: Window, cutoffs: Cutoffs) -> list[Part]:
     """Those that have points in the window."""
-    chosen = np.zeros(len(parts), bool)
-    attempts = np.array([part.summary.attempt for part in parts], np.int64)
+    _, inside, cut = sifted(parts, window, cutoffs)
+    return [part for part, is_chosen in zip(parts, (inside | cut).tolist(), strict=True) if is_chosen]
+
+
+def sifted(parts: Sequence[Part], window: Window, cutoffs: Cutoffs) -> tuple[Buckets, Column, Column]:
+    """Each part as one bucket; which are in the window whole, and which only in part."""
     buckets = from_summaries([part.summary for part in parts])
+    attempts = np.array([part.summary.attempt for part in parts], np.int64)
+    inside, cut = np.zeros(len(parts), bool), np.zeros(len(parts), bool)
     for attempt in np.unique(attempts).tolist():
-        inside, cut = sift(buckets, window, cutoffs.get(attempt))
-        chosen |= (attempts == attempt) & (inside | cut)
-    return [part for part, is_chosen in zip(parts, chosen.tolist(), strict=True) if is_chosen]
+        here = attempts == attempt
+        whole, partly = sift(buckets, window, cutoffs.get(attempt))
+        inside |= here & whole
+        cut |= here & partly
+    return buckets, inside, cut
 
 
 def estimate(parts: Sequence[Part], window: Window) -> int:

@@ -19,7 +19,7 @@ from runspine.wire.v1.telemetry_pb2 import (
     SeriesInfo,
 )
 from services.telemetry.core.curves import Window
-from services.telemetry.core.levels import DERIVED, Buckets, stretches
+from services.telemetry.core.levels import DERIVED, Buckets
 from services.telemetry.core.rows import ENVS, EPISODES, METRICS, STEPS
 from services.telemetry.edges.curves import Curves
 from services.telemetry.edges.episodes import Episodes
@@ -123,9 +123,8 @@ def kinds_of(names: Sequence[str]) -> set[str]:
 
 def names_of(view: View) -> list[str]:
     names = {s.name for found in view.archived.values() for segment in found for s in segment.series}
-    for kind, tables in view.tables.items():
-        for table in tables:
-            names |= {stretch.name for stretch in stretches(kind, table)}
+    for kind in view.tables:
+        names |= view.tailing(kind).keys()
     return sorted(names)[:MOST_SERIES]
 
 

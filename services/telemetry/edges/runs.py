@@ -22,6 +22,15 @@ class Runs:
     def __init__(self, event_log: EventLog) -> None:
         self._log = event_log
         self._cutoffs: OrderedDict[str, tuple[float, Cutoffs]] = OrderedDict()
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    async def ensure(self, run_id: str) -> None:
+        """Raises NotFound. A run that was there once always is."""
+        if run_id not in self._known:
+            await self.get(run_id)
+            self._known[run_id] = None
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
 
     async def get(self, run_id: str) -> tuple[Run, int]:
         """The run, and the position on RUNS it stands at. Raises NotFound."""

@@ -43,6 +43,8 @@ class Site:
         only = set(PARTS) - {"dashboard"}
         self._wish = Wish(2, slots, ("default",), only, use_default_ports=False, settings=settings)
         self.home = Home.at(home)
+        # What fills the disk.
+        self.ballast = self.home.path / "ballast"
         self.disk = disk
         self.clocks = clocks
         self.wires = {f"{service}-{server}": Wire() for service in SERVICES for server in SERVERS}
@@ -114,6 +116,8 @@ class Site:
                 assert time.monotonic() < deadline, "something still uses the disk"
                 await asyncio.sleep(0.2)
         await asyncio.to_thread(self.disk.mount)
+        # Taken away just before the power went, it may be there again.
+        self.ballast.unlink(missing_ok=True)
 
     def _rewire(self) -> None:
         """Before the parts start: each is told of its own wires instead of the servers."""

@@ -116,7 +116,7 @@ class Striker:
     async def _fill(self, seconds: float) -> bool:
         """The disk has not a byte left, also for root."""
         async with self._site.disk_lock:
-            ballast = self._site.home.path / "ballast"
+            ballast = self._site.ballast
             with ballast.open("wb") as file:
                 free = os.statvfs(ballast).f_bfree * os.statvfs(ballast).f_frsize
                 while free > 1 << 12:

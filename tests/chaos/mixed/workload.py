@@ -140,7 +140,13 @@ class Workload:
         self.note("submitted", run_id=run.id, steps=episodes * LENGTH, code=code)
 
     async def _cancel(self, run_id: str) -> None:
-        await self._client.call("Cancel", wire.CancelRequest(run_id=run_id, reason="chaos"), 120)
+        try:
+            await self._client.call("Cancel", wire.CancelRequest(run_id=run_id, reason="chaos"), 120)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            self.note("too late to cancel", run_id=run_id)
+            return
         # It may have ended by itself before the word came.
         known = self.asked[run_id]
         self.asked[run_id] = Asked(run_id, known.steps, known.ends | {CANCELLED})
