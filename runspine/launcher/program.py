@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import builtins
 import glob
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from functools import partial
 from pathlib import Path
@@ -18,6 +21,8 @@ from runspine.launcher.api import NATIVE, OLD, api_of
 from runspine.launcher.record import EVALUATION, TRAINING, record, say
 
 INTERRUPTED = 130
+# How soon a signal that came at a bad moment is looked at again.
+AGAIN_SECONDS = 0.002
 
 
 def main(words: list[str]) -> int:
@@ -69,12 +74,22 @@ def install(api: str) -> None:
 
 
 def stop(number: int, frame: object) -> None:
+    if record.run.saying:
+        # What is half said would be lost. Not by threading.Thread: the script may be in the middle of that.
+        _thread.start_new_thread(again, (number,))
+        return
     if record.child:
         children.end_on_signal(number, frame)
         return
     # Once is enough: what is said at the end must not be cut short.
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
+
+
+def again(number: int) -> None:
+    time.sleep(AGAIN_SECONDS)
+    # To the thread that handles it: elsewhere it would not wake a call that waits.
+    signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 def execute(script: Path, arguments: list[str]) -> int:

@@ -37,6 +37,8 @@ class Pipe:
         self._pending: list[tuple[Callable[..., str], tuple[Any, ...]]] = []
         self._size = 0
         self._rest = b""
+        # How much of it has been written, call by call.
+        self._written: list[int] = []
         # The thread that is writing.
         self._writer = 0
         self._written_at = 0.0
@@ -61,6 +63,11 @@ class Pipe:
         if self._size >= FULL_BYTES or not 0 <= time.monotonic() - self._written_at < LONGEST_WAIT:
             self.flush()
 
+    @property
+    def writing(self) -> bool:
+        """In the middle of a write of this thread: only a signal handler can see that."""
+        return self._writer == threading.get_ident()
+
     def waiting(self, make: Callable[..., str]) -> list[tuple[Any, ...]]:
         """What lines of this kind will be made of, oldest first."""
         return [args for maker, args in self._pending if maker is make]
@@ -72,11 +79,10 @@ class Pipe:
 
     def flush(self) -> None:
         """Write what waits. A signal handler that comes here in mid-write leaves its lines to that write."""
-        me = threading.get_ident()
-        if self._writer == me:
+        if self.writing:
             return
         with self._lock:
-            self._writer = me
+            self._writer = threading.get_ident()
             try:
                 self._write_pending()
             except OSError as error:
@@ -99,7 +105,7 @@ class Pipe:
     def _forget(self) -> None:
         self._pending.clear()
         self._size = 0
-        self._rest = b""
+        self._rest, self._written = b"", []
 
     def _prepare(self, environment: MutableMapping[str, str]) -> None:
         try:
@@ -146,10 +152,11 @@ class Pipe:
         return "\n".join(lines).encode("ascii")
 
     def _write_rest(self) -> None:
-        while self._rest:
+        while (done := sum(self._written)) < len(self._rest):
             try:
-                written = os.write(self._descriptor, self._rest)
+                # One call with its result: a signal handler that raises comes before both or after both,
+                # so that whoever catches it and writes on writes nothing twice.
+                self._written.extend(map(os.write, (self._descriptor,), (memoryview(self._rest)[done:],)))
             except BlockingIOError:
                 select.select([], [self._descriptor], [])
-            else:
-                self._rest = self._rest[written:]
+        self._rest, self._written = b"", []

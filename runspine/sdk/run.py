@@ -199,6 +199,11 @@ class Run:
             tape.cut()
         self.pipe.flush()
 
+    @property
+    def saying(self) -> bool:
+        """In the middle of a line: a signal handler that finds this true has to come again later."""
+        return self.pipe.writing or any(tape.cutting for tape in self._tapes)
+
     def finish(self) -> None:
         """Flush. Also done when the process ends by itself."""
         self.flush()

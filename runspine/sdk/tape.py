@@ -57,6 +57,7 @@ class Tape:
         self._row_bytes = 64
         self._learned = False
         self._cutting = False
+        self._ending = False
         self._second_look = 2
         self.began = 0.0
         self._global_step = 0
@@ -74,6 +75,11 @@ class Tape:
     def busy(self) -> bool:
         """In the middle of a step: only a signal handler or another thread can see that."""
         return self._cutting or len(self.actions.rows) > len(self.rewards)
+
+    @property
+    def cutting(self) -> bool:
+        """Rows are on their way out, and an exception would lose them."""
+        return self._cutting or self._ending
 
     def hand_to(self, actor: str) -> None:
         """Who chooses the actions from here on; a block of steps has one."""
@@ -340,13 +346,17 @@ class Tape:
             self._new_episode()
 
     def _end(self, flags: int, now: float) -> None:
-        if len(self.rewards) == 1:
-            self._start_block(now)
-        self.cut(now, flags)
-        self.ended = True
-        episode = self.episode
-        if episode is not None and episode.id and self.run.pipe.open:
-            self.run.pipe.later(LINE_BYTES, lines.episode, self.slot, episode, flags, self.run.steps, now)
+        self._ending = True
+        try:
+            if len(self.rewards) == 1:
+                self._start_block(now)
+            self.cut(now, flags)
+            self.ended = True
+            episode = self.episode
+            if episode is not None and episode.id and self.run.pipe.open:
+                self.run.pipe.later(LINE_BYTES, lines.episode, self.slot, episode, flags, self.run.steps, now)
+        finally:
+            self._ending = False
 
     def _learn_observations(self, observation: Any) -> None:
         if not self._learned or not self.observations.fits(observation):

@@ -57,7 +57,8 @@ class Bay(Rig):
         async def probe() -> list[ArtifactProduced] | None:
             facts = await self.attempts(run_id)
             found = [fact.artifact_produced for fact in facts if fact.HasField("artifact_produced")]
-            return found if len(found) >= least else None
+            # Uploads go side by side and end in any order.
+            return sorted(found, key=lambda artifact: artifact.step) if len(found) >= least else None
 
         return await eventually(probe, seconds) if least else await probe() or []
 
