@@ -9,10 +9,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .DEFAULT_GOAL := help
 .PHONY: help run test test-long check lint types proto docs dist chaos fuzz bench screenshots learn compose-test audit sbom clean
 
-# Under a heading `##@`, whatever has a `##`; lint and types are part of check and need no line of their own.
+# Under a heading `##@`, whatever has a `##`; what is seldom needed stands in CONTRIBUTING.md.
 help:
 	@awk -F ':.*## ' '/^##@/{printf "%s%s\n", gap, substr($$0, 5); gap = "\n"} \
 	  /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo "seldom: test-long, compose-test, audit, sbom (CONTRIBUTING.md)"
 
 ##@ every day
 run: $(VENV)/.stack ## install, start everything here, train a small run and show it
@@ -72,20 +73,23 @@ fuzz: $(VENV)/.dev ## hostile input for each reader, SECONDS=600 long; what brea
 learn: $(VENV)/.dev ## train every built-in algorithm and print its returns beside the published ones (an hour)
 	$(BIN)/python -m bench.learn
 
-test-long: $(VENV)/.dev ## run the tests that take longest, one by one
+# The tests that take longest, one by one.
+test-long: $(VENV)/.dev
 	$(BIN)/python -m pytest -m long -q --timeout=900
 
-compose-test: $(VENV)/.dev ## build the image, run all of docker-compose.yml, restart every container (half an hour)
+# The image built, all of docker-compose.yml run, every container restarted: half an hour.
+compose-test: $(VENV)/.dev
 	RUNSPINE_COMPOSE_TEST=1 RUNSPINE_COMPOSE_CACHE=build/compose $(BIN)/python -m pytest tests/integration/test_deploy_compose.py -q -s
 
-##@ seldom
 screenshots: $(VENV)/.dev ## take pictures of every view of the web page, into docs/images
 	$(BIN)/python -m bench.screenshots
 
-audit: $(TOOLS)/pip-audit ## known weaknesses of what is installed; needs the network
+# Known weaknesses of what is installed; needs the network.
+audit: $(TOOLS)/pip-audit
 	$(TOOLS)/pip-audit --skip-editable --path $(VENV)/lib/python3.11/site-packages
 
-sbom: $(TOOLS)/pip-audit ## a CycloneDX list of what is installed, in build/sbom.json
+# A CycloneDX list of what is installed, in build/sbom.json.
+sbom: $(TOOLS)/pip-audit
 	$(TOOLS)/cyclonedx-py environment $(BIN)/python --of JSON -o build/sbom.json
 
 $(BIN)/python:

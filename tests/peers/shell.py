@@ -88,8 +88,9 @@ class Shell:
 
 
 @contextmanager
-def stack(home: Path, *options: str) -> Iterator[Shell]:
+def stack(home: Path, *options: str, **environment: str) -> Iterator[Shell]:
     shell = Shell(home)
+    shell.environment |= environment
     shell("up", "--detach", *options)
     try:
         yield shell

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.worker_rig import is_alive
 from tests.peers.shell import Shell, stack
 
 SLOW = "import time\nfor n in range({0}): print(n, flush=True); time.sleep(0.1)"
@@ -16,6 +17,22 @@ MEASURES = """
 import json, os
 for n in range({0}):
     print(json.dumps(dict(type="metric", name="loss", value=n, step=n)))
+"""
+
+# A shell, and behind it, in a session of its own, somebody who heeds no signal but one.
+WRAPPED = """
+import signal, subprocess, sys, time
+code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print('pid', os.getpid(), flush=True); time.sleep(600)"
+subprocess.run(["sh", "-c", 'exec "$@" & wait', "sh", sys.executable, "-c", code], start_new_session=True)
+"""
+LAST_WORDS = """
+import signal, sys, time
+def stop(*_):
+    for n in range(500): print("last", n, flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+for _ in range(6000): time.sleep(0.1)
 """
 
 
@@ -54,18 +71,58 @@ def test_an_outage_of_the_log_does_not_fail_a_run_that_goes_on(shell: Shell) -> 
     assert (run["phase"], run["attempt"]) == ("completed", 1), run["reason"]
 
 
+def says(shell: Shell, run_id: str, word: str) -> str:
+    """Its log, as soon as it begins so."""
+    shell.until(run_id, "running", "failed")
+    deadline = time.monotonic() + 30
+    while not (said := shell("logs", run_id)).startswith(word):
+        assert time.monotonic() < deadline
+    return said
+
+
 def test_a_killed_trainer_does_not_stay_active(shell: Shell) -> None:
     """aim#3175: a run whose process was killed was "in progress" for ever."""
     [run_id] = shell.submit("import os, time; print('pid', os.getpid(), flush=True); time.sleep(600)")
-    shell.until(run_id, "running")
-    deadline = time.monotonic() + 30
-    while not (said := shell("logs", run_id)).startswith("pid "):
-        assert time.monotonic() < deadline
-    os.kill(int(said.split()[1]), signal.SIGKILL)
+    os.kill(int(says(shell, run_id, "pid ").split()[1]), signal.SIGKILL)
     run = shell.until(run_id, "failed", "completed", "cancelled")
     assert run["phase"] == "failed"
     assert "SIGKILL" in run["reason"]
     assert run["ended_at"]
+
+
+def test_a_time_limit_ends_whatever_a_shell_has_started(shell: Shell) -> None:
+    """dstack#4259: the limit reached the shell, the work behind it went on, and the job stayed "running"."""
+    [run_id] = shell.submit(WRAPPED, "--set", "limits.wall_seconds=6")
+    pid = int(says(shell, run_id, "pid ").split()[1])
+    run = shell.until(run_id, "failed", "completed", "cancelled")
+    assert run["phase"] == "failed"
+    assert "wall-clock limit" in run["reason"]
+    assert not is_alive(pid)
+
+
+def test_what_a_run_says_while_it_is_stopped_is_kept(shell: Shell) -> None:
+    """dstack#4285: logs were fetched while a job ran, so that its last lines were lost when it was stopped."""
+    [run_id] = shell.submit(LAST_WORDS)
+    says(shell, run_id, "ready")
+    shell("cancel", run_id)
+    assert shell.until(run_id, "cancelled", "completed", "failed")["phase"] == "cancelled"
+    said = [line for line in shell("logs", run_id).splitlines() if not line.startswith("[worker]")]
+    assert said == ["ready", *(f"last {n}" for n in range(500))]
+
+
+def test_nothing_is_left_out_of_what_had_to_wait(shell: Shell) -> None:
+    """wandb#11249: under back-pressure records were read again from the disk, and some of them were skipped."""
+    points = 100_000
+    [run_id] = shell.submit(MEASURES.format(points))
+    shell.until(run_id, "running", "completed")
+    nats = shell.pid("nats")
+    os.kill(nats, signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(nats, signal.SIGCONT)
+    run = shell.until(run_id, "completed")
+    assert (run["attempt"], run["counts"]["metrics"]) == (1, points)
+    [series] = shell.json("metrics", run_id)["series"]
+    assert (series["points"], series["last"]) == (points, points - 1)
 
 
 @pytest.mark.long

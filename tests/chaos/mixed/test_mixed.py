@@ -55,6 +55,7 @@ QUICK = {
 STOPPING = 5.0
 # Runs that are read back at once.
 AT_ONCE = 4
+TELL_SECONDS = 15.0
 KEPT = Path("build/chaos")
 
 
@@ -83,12 +84,28 @@ async def test_nothing_is_lost_misstated_or_doubled_under_mixed_faults(
         async with open_site(home, -(-IN_FLIGHT // 2), QUICK, disk, clocks) as site:
             work = Workload(site, ledger, history, SEED)
             striker = Striker(site, work, SEED)
+            telling = asyncio.create_task(tell(work, striker.struck))
             await under_fire(site, work, striker)
+            telling.cancel()
+            say(f"{len(work.asked)} runs, {striker.struck.counts.total()} faults: now peace, and the verdict")
             verdict, counts = await judged(site, work, striker.struck, ledger)
     told = {**report(site, striker.struck), **counts, **asdict(verdict)}
     (KEPT / f"verdict-{SEED}.json").write_text(json.dumps(told, indent=1))
     print(json.dumps(told, indent=1))
     assert verdict.clean, verdict.examples
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+async def tell(work: Workload, struck: Struck) -> None:
+    """How far it is; it takes long."""
+    began = time.monotonic()
+    while True:
+        await asyncio.sleep(TELL_SECONDS)
+        gone = time.monotonic() - began
+        say(f"{gone:5.0f} of {SECONDS:.0f} s: {len(work.asked)} runs, {struck.counts.total()} faults")
 
 
 async def under_fire(site: Site, work: Workload, striker: Striker) -> None:
