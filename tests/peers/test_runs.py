@@ -22,7 +22,12 @@ for n in range({0}):
 # A shell, and behind it, in a session of its own, somebody who heeds no signal but one.
 WRAPPED = """
 import signal, subprocess, sys, time
-code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print('pid', os.getpid(), flush=True); time.sleep(600)"
+code = '''
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("pid", os.getpid(), flush=True)
+time.sleep(600)
+'''
 subprocess.run(["sh", "-c", 'exec "$@" & wait', "sh", sys.executable, "-c", code], start_new_session=True)
 """
 LAST_WORDS = """
@@ -101,7 +106,7 @@ def test_a_time_limit_ends_whatever_a_shell_has_started(shell: Shell) -> None:
 
 
 def test_what_a_run_says_while_it_is_stopped_is_kept(shell: Shell) -> None:
-    """dstack#4285: logs were fetched while a job ran, so that its last lines were lost when it was stopped."""
+    """dstack#4285: logs were fetched while a job ran, and its last lines were lost when it was stopped."""
     [run_id] = shell.submit(LAST_WORDS)
     says(shell, run_id, "ready")
     shell("cancel", run_id)
@@ -111,7 +116,7 @@ def test_what_a_run_says_while_it_is_stopped_is_kept(shell: Shell) -> None:
 
 
 def test_nothing_is_left_out_of_what_had_to_wait(shell: Shell) -> None:
-    """wandb#11249: under back-pressure records were read again from the disk, and some of them were skipped."""
+    """wandb#11249: under back-pressure records were read again from the disk, and some were skipped."""
     points = 100_000
     [run_id] = shell.submit(MEASURES.format(points))
     shell.until(run_id, "running", "completed")
