@@ -61,7 +61,7 @@ def test_many_runs_of_one_project_write_at_once_while_somebody_reads(shell: Shel
 
 
 def test_points_of_runs_that_have_ended_are_a_few_objects_of_their_own(shell: Shell) -> None:
-    """clearml-server#313: each point was a document in one index of all runs, and at 1.5 billion it stalled."""
+    """clearml-server#313: each point was a document in one index of all runs; at 1.5 billion it stalled."""
     before = bucket(shell).get("telemetry", 0)
     for points in (10, 20_000):
         [run_id] = shell.submit(MEASURES.format(points))
