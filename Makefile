@@ -19,13 +19,14 @@ help:
 run: $(VENV)/.stack ## install, start everything here, train a small run and show it
 	$(BIN)/runspine train examples/ppo_cartpole.yaml --set total_steps=100_000
 
-# Most of the time tests wait for processes, so more of them than cores run at once, and a few that fail
-# so are tried again alone (tests/again.py); chaos and promises in seconds want the machine to themselves.
+# Most of the time tests wait for processes, so more of them than cores run at once; chaos and promises in
+# seconds want the machine to themselves. A few that fail are tried again (tests/again.py), but not of chaos.
 JOBS ?= 4
 
 test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
 	$(BIN)/python -m tests.again -m "not chaos and not alone and not long" -q -n $(JOBS) --dist loadfile
-	$(BIN)/python -m pytest -m "(chaos or alone) and not long" -q
+	$(BIN)/python -m tests.again -m "alone and not chaos and not long" -q
+	$(BIN)/python -m pytest -m "chaos and not long" -q
 
 check: lint types test ## style, types and tests: what CI runs, fastest first
 

@@ -1,7 +1,8 @@
-"""`python -m tests.again ARGUMENTS`: pytest, and a second try alone for the few that failed beside others.
+"""`python -m tests.again ARGUMENTS`: pytest, and a second try alone for the few that failed.
 
-Four tests at a time on two cores are a load that no user has. A test that passes alone is named, so that
-its cause is mended; one that fails alone as well has failed.
+Four tests at a time on two cores are a load that no user has, and a promise in seconds is only as good as
+the machine is quiet. A test that passes then is named, so that its cause is mended; one that fails again
+has failed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def run(arguments: list[str], root: Path) -> int:
     print("\nOnce more, alone:", *failed, sep="\n  ", flush=True)
     code = pytest([*arguments, *ALONE], root)
     if code == 0:
-        print("\nFailed beside others and passed alone; mend the cause:", *failed, sep="\n  ")
+        print("\nFailed at first and passed alone; mend the cause:", *failed, sep="\n  ")
     return code
 
 
