@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from dataclasses import asdict
+
 from runspine.wire.v1.facts_pb2 import Commit, Fact, RunCompleted, RunFailed, RunSubmitted
 from runspine.wire.v1.run_pb2 import COMPLETED
-from tests.chaos.mixed.faults import schedule
+from tests.chaos.mixed import matrix
+from tests.chaos.mixed.faults import KINDS, schedule
 from tests.chaos.mixed.verdict import (
     Asked,
     Verdict,
@@ -80,3 +85,18 @@ def test_the_same_seed_gives_the_same_faults_of_kinds_that_can_be_done() -> None
     faults = schedule(5, targets, 300, 2)
     assert faults == schedule(5, targets, 300, 2) != schedule(6, targets, 300, 2)
     assert {fault.kind for fault in faults} == {"kill", "cut"}
+
+
+def test_every_fault_that_struck_stands_in_the_tables() -> None:
+    targets = {kind: ["a – b"] if kind in matrix.TO_CONNECTIONS else ["a", "b"] for kind in KINDS}
+    each = Counter(fault.name for fault in schedule(1, targets, 3000.0, 1.0))
+    said = {
+        "each": each, "faults": each.total(), "runs": 1, "attempts": 2, "runs with more than one": 0,
+        "cancelled": 0, "steps": 5, **asdict(Verdict()),
+    }  # fmt: skip
+    text = matrix.tables(said)
+    assert {matrix.kind_of(name)[0] for name in each} == set(KINDS)
+    told, _, verdict = text.partition("| verdict |")
+    numbers = [int(cell) for cell in re.findall(r"(?<=[|:] )\d+(?= \||\.)", told)]
+    assert sum(numbers) == each.total()
+    assert verdict.count("| 0 |") == len(matrix.WRONGS)
