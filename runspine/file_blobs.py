@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import urllib3
 from minio.datatypes import Part
 from minio.error import S3Error
 
@@ -52,7 +53,7 @@ class FileBlobs(S3Blobs):
     def _store(self, file: BinaryIO, key: str, digest: str, replace: bool) -> bool:
         size = os.fstat(file.fileno()).st_size
         # A listing proves nothing after a loss of power: only bytes that were read do.
-        if not replace and self._stat(key) == size and self._digest(key) == digest:
+        if not replace and self._stat(key) == size and self._is_whole(key, digest):
             self._sync()  # whoever has stored it may have died before
             return False
         if size > self.part_bytes:
@@ -73,7 +74,7 @@ class FileBlobs(S3Blobs):
             if error.code not in _TAKEN:
                 raise
             # Another worker was faster, or an answer was lost. What is damaged is replaced.
-            if self._digest(key) != digest:
+            if not self._is_whole(key, digest):
                 del headers["If-None-Match"]
                 self._client._put_object(self._bucket, key, data, headers=headers)
 
@@ -140,6 +141,13 @@ class FileBlobs(S3Blobs):
                 if error.code != "NoSuchUpload":
                     raise
         return len(old)
+
+    def _is_whole(self, key: str, digest: str) -> bool:
+        """Whether what is stored can be read. A server that finds it damaged on its disk only says 500."""
+        try:
+            return self._digest(key) == digest
+        except (S3Error, urllib3.exceptions.HTTPError):
+            return False
 
     def _digest(self, key: str) -> str | None:
         try:

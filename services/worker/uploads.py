@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,6 +24,8 @@ log = structlog.get_logger()
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 15.0
+# So long others come before a file that S3 did not take.
+REST = 10.0
 # Parts of an upload that nobody has gone on with for so long are let go of.
 ABANDONED = timedelta(days=2)
 OVERTAKEN = "its attempt was given up before the steps that led to it were stored"
@@ -45,6 +48,9 @@ class Uploads:
         self._loaded = asyncio.Event()
         self._distrusted: set[str] = set()
         self._spoilt: dict[str, list[str]] = {}
+        # Until when each that S3 did not take lets the others go first.
+        self._rests: dict[str, float] = {}
+        self._pause = FIRST_PAUSE
         # What keeps S3 from answering, for people; empty while all is well.
         self.trouble = ""
         UPLOADS_DUE.set_function(lambda: len(self._due))
@@ -64,16 +70,38 @@ class Uploads:
                 log.info("upload.abandoned_aborted", uploads=count)
         async with asyncio.TaskGroup() as telling:
             while True:
-                async with self._changed:
-                    await self._changed.wait_for(self._unsent)
-                    intent = min(self._unsent(), key=lambda due: (due.kind != CHECKPOINT, due.id))
-                flaw = await self._send(intent)
+                intent = await self._next()
+                try:
+                    flaw = await self._send(intent)
+                except BlobsUnavailable as error:
+                    await self._put_off(intent, error)
+                    continue
+                self._rests.pop(intent.id, None)
+                self.trouble, self._pause = "", FIRST_PAUSE
                 self._sent.add(intent.id)
                 # One that waits for its telemetry must not hold up the others.
                 telling.create_task(self._finish(intent, flaw), name=f"tell-{intent.id}")
 
+    async def _next(self) -> Intent:
+        async with self._changed:
+            await self._changed.wait_for(self._unsent)
+            return min(self._unsent(), key=self._turn)
+
     def _unsent(self) -> list[Intent]:
         return [intent for intent in self._due.values() if intent.id not in self._sent]
+
+    def _turn(self, due: Intent) -> tuple[float, bool, str]:
+        """Whatever S3 did not take comes last for a while, then again in its turn."""
+        rest = self._rests.get(due.id, 0.0)
+        return (rest if rest > time.monotonic() else 0.0, due.kind != CHECKPOINT, due.id)
+
+    async def _put_off(self, intent: Intent, error: BlobsUnavailable) -> None:
+        """S3 may be away, then all wait; or it does not want this one, then the others come first."""
+        self.trouble = str(error)
+        log.warning("upload.waiting", run_id=intent.run_id, name=intent.name, error=self.trouble)
+        self._rests[intent.id] = time.monotonic() + REST
+        await asyncio.sleep(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     async def add(self, intent: Intent) -> None:
         async with self._changed:
@@ -123,7 +151,7 @@ class Uploads:
             await self._changed.wait_for(lambda: not self._due)
 
     async def _send(self, intent: Intent) -> Exception | None:
-        """Store it, however long S3 is away; what has spoilt the file, if something has."""
+        """Store it; what has spoilt the file, if something has. Raises BlobsUnavailable."""
         try:
             await self._store(intent)
         except (Changed, OSError) as error:
@@ -168,20 +196,9 @@ class Uploads:
         return await self._precedence.reached(intent.run_id, intent.attempt, intent.after)
 
     async def _store(self, intent: Intent) -> None:
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                replace = intent.digest in self._distrusted
-                await self._blobs.store(intent.file, intent.key, intent.digest, replace=replace)
-                self._distrusted.discard(intent.digest)
-            except BlobsUnavailable as error:
-                self.trouble = str(error)
-                log.warning("upload.waiting", run_id=intent.run_id, name=intent.name, error=str(error))
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-            else:
-                self.trouble = ""
-                return
+        replace = intent.digest in self._distrusted
+        await self._blobs.store(intent.file, intent.key, intent.digest, replace=replace)
+        self._distrusted.discard(intent.digest)
 
     async def _tell(self, intent: Intent) -> None:
         fact = Fact(at=now(), artifact_produced=intent.fact())

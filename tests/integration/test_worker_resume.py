@@ -6,39 +6,14 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator
 from urllib.parse import quote
-
-import pytest
 
 from runspine.blobs import S3Blobs
 from runspine.wire.v1.facts_pb2 import HANDED_BACK, NOT_STARTED
 from runspine.wire.v1.spec_pb2 import WarmStart
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
-from tests.integration.bay_rig import Bay, open_bay
+from tests.integration.bay_rig import Bay
 from tests.integration.worker_rig import eventually
-
-
-@pytest.fixture
-def own_s3(tmp_path: Path) -> Iterator[S3Server]:
-    folder = tmp_path / "s3"
-    folder.mkdir()
-    server = S3Server(folder)
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-async def frail(
-    nats_server: NatsServer, own_s3: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Bay]:
-    """A bay whose S3 may be stopped."""
-    async with open_bay(nats_server, own_s3, connect, tmp_path) as bay:
-        yield bay
 
 
 async def test_a_checkpoint_is_in_s3_under_its_digest_before_the_run_ends(bay: Bay) -> None:
