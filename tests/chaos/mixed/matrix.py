@@ -24,6 +24,7 @@ WRONGS = {
     "executed_at_once": "attempts executed at once",
     "lost_steps": "steps lost",
     "doubled_steps": "steps doubled",
+    "never_stored": "runs with files that were never stored",
     "unreadable": "artifacts unreadable",
     "unseen_damage": "damage unseen",
 }

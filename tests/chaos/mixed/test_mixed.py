@@ -131,6 +131,8 @@ async def judged(
     verdict = Verdict()
     for run_id in await work.until_all_ended(PATIENCE):
         verdict.blame("lost_runs", f"{run_id} has not ended after {PATIENCE:.0f} s of peace")
+    for run_id in await work.until_all_uploaded(PATIENCE):
+        verdict.blame("never_stored", f"{run_id} has files in no store after {PATIENCE:.0f} s of peace")
     asked, log = list(work.asked.values()), await work.read_log("RUNS")
     check_acknowledged(verdict, work.asked, work.cancelled, log)
     check_ends(verdict, asked, log)

@@ -31,6 +31,7 @@ class Verdict:
     executed_at_once: int = 0
     lost_steps: int = 0
     doubled_steps: int = 0
+    never_stored: int = 0
     unreadable: int = 0
     unseen_damage: int = 0
     examples: list[str] = field(default_factory=list)

@@ -70,6 +70,19 @@ class Workload:
             await asyncio.sleep(0.5)
         return left
 
+    async def until_all_uploaded(self, seconds: float) -> list[str]:
+        """Those of which files are still to be stored by then."""
+        until = time.monotonic() + seconds
+        left = list(self.asked)
+        while left and time.monotonic() < until:
+            got = [(run_id, await self._get(run_id)) for run_id in left]
+            left = [run_id for run_id, one in got if any(each.artifacts_pending for each in one.attempts)]
+            await asyncio.sleep(1)
+        return left
+
+    async def _get(self, run_id: str) -> Any:
+        return await self._client.call("Get", wire.GetRequest(run_id=run_id), 120)
+
     async def steps_of(self, run_id: str, wanted: int, seconds: float = 60.0) -> Counter[int]:
         """How often each step is in the answer; asked again while some are still on their way."""
         until = time.monotonic() + seconds
@@ -107,7 +120,7 @@ class Workload:
     async def a_checkpoint(self, chance: random.Random) -> Checkpoint | None:
         """Any one that the log says is stored."""
         run_id = chance.choice(list(self.asked))
-        got = await self._client.call("Get", wire.GetRequest(run_id=run_id), 120)
+        got = await self._get(run_id)
         found = [a for attempt in got.attempts for a in attempt.artifacts if a.kind == "checkpoint"]
         if not found:
             return None
