@@ -42,7 +42,7 @@ def tables(said: Mapping[str, Any]) -> str:
     for kind, _, count in struck:
         totals[kind] += count
     whole = ". ".join(f"{words}: {totals[kind]}" for kind, words in TO_ALL.items())
-    wrongs = "\n".join(f"| {words} | {said[name]} |" for name, words in WRONGS.items())
+    wrongs = "\n".join(f"| {words} | {said.get(name, 'not asked')} |" for name, words in WRONGS.items())
     return "\n\n".join(
         (
             f"**{said['faults']:,} faults** under {said['runs']:,} runs, {said['attempts']:,} attempts "
