@@ -55,8 +55,8 @@ def _head(python: str, folder: Path) -> Iterator[str]:
         str(Path(python).with_name("ray")), "start", "--head", "--block", f"--port={free_port()}",
         "--node-ip-address=127.0.0.1", f"--num-cpus={max(2, os.cpu_count() or 2)}",
         "--dashboard-host=127.0.0.1", f"--dashboard-port={page}", "--include-dashboard=true",
-        # Nobody calls that server, and it would listen on every address.
-        "--ray-client-server-port=0",
+        # Nobody calls that server, but it cannot be left out. It listens on the address of the node.
+        f"--ray-client-server-port={free_port()}",
         f"--temp-dir={folder}", "--disable-usage-stats", *WORKER_PORTS,
     ]  # fmt: skip
     with (folder / "said").open("w+") as said:

@@ -140,12 +140,13 @@ class Conductor:
 
     async def _offer(self) -> None:
         board = self._board
-        pools = waiting((board.runs[run_id] for run_id in board.open), board.attempts, wall_clock())
         served = {DEFAULT_POOL}
         served.update(pool for worker in board.workers.values() if worker.online for pool in worker.pools)
+        # The stream first: of an offer that is gone from it, the board knows by then who has taken it.
+        posted = await self._offers.posted()
+        pools = waiting((board.runs[run_id] for run_id in board.open), board.attempts, wall_clock())
         for pool in served | pools.keys():
             await self._offers.ensure_pool(pool)
-        posted = await self._offers.posted()
         # Runs that found no room must not keep those behind them from being seen.
         put_off = board.put_off(wall_clock())
         metrics.show_queue({pool: len(queue) for pool, queue in pools.items()}, served)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 from runspine.log.link import Link, Unreachable
 from runspine.log.publisher import MESSAGE_ID, Publisher
@@ -12,8 +11,6 @@ from runspine.wire.v1.run_pb2 import Offer
 from services.orchestrator.core.queue import Posted
 
 SECOND = 1_000_000_000
-# Two orchestrators that post the same offer in the same moment post it once.
-DEDUP_SECONDS = 2
 
 
 class Offers:
@@ -22,6 +19,8 @@ class Offers:
         self._publisher = publisher
         self._ack_seconds = ack_seconds
         self._pools: set[str] = set()
+        # The last message on the stream that we know of.
+        self._last = 0
 
     async def ensure_pool(self, pool: str) -> None:
         """Workers of a pool share one durable consumer."""
@@ -45,19 +44,25 @@ class Offers:
     async def posted(self) -> dict[str, list[Posted]]:
         """Every offer that stands, by pool, in the order workers are served."""
         found: dict[str, list[Posted]] = {}
+        if not self._last:
+            answer = json.loads((await self._link.request(f"$JS.API.STREAM.INFO.{WORK}", b"")).data)
+            self._last = answer.get("state", {}).get("last_seq", 0)
         body = json.dumps({"batch": 1000, "seq": 1, "next_by_subj": "work.>"}).encode()
         async for headers, data in self._link.replies(f"$JS.API.DIRECT.GET.{WORK}", body):
             offer = Offer.FromString(data)
-            found.setdefault(offer.pool, []).append(Posted(int(headers["Nats-Sequence"]), offer))
+            sequence = int(headers["Nats-Sequence"])
+            self._last = max(self._last, sequence)
+            found.setdefault(offer.pool, []).append(Posted(sequence, offer))
         return found
 
     async def post(self, offer: Offer) -> None:
-        bucket = int(time.time() / DEDUP_SECONDS)
-        await self._publisher.publish(
+        """Two orchestrators that look at the same stream post it once; posted anew, it is another message."""
+        position = await self._publisher.publish(
             work_subject(offer.pool, offer.priority),
             offer.SerializeToString(),
-            {MESSAGE_ID: f"{offer.run_id}:{offer.attempt}:{bucket}"},
+            {MESSAGE_ID: f"{offer.run_id}:{offer.attempt}:{self._last}"},
         )
+        self._last = max(self._last, position)
 
     async def withdraw(self, sequence: int) -> None:
         """Gone already is fine: a worker was quicker."""
