@@ -54,7 +54,7 @@ clean: ## remove the virtualenv and everything built; var/ is kept
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ proofs, minutes to hours
-# `quick` takes minutes; `full` an hour, and it wants the machine alone. PEERS is a Python that has bench/peers.txt.
+# `quick` takes minutes; `full` a quarter of an hour, and it wants the machine alone. PEERS is a Python that has bench/peers.txt.
 SIZE ?= quick
 PEERS ?= build/peers/bin/python
 

@@ -34,7 +34,7 @@ def _tens(first: int, last: int) -> tuple[int, ...]:
 
 
 SIZES = {
-    # An hour on two cores; each part stays below eight minutes.
+    # A quarter of an hour on two cores that are free; each part stays below eight minutes.
     "full": Sizes(
         runs_in_turn=100, limits=4_000, jobs=10, runs=_tens(0, 3), burst=20, facts=_tens(3, 6),
         trainer_rounds=9, iterations=300, rounds=3, steps=1_000_000, peer_seconds=3.0, flow_seconds=10.0,
