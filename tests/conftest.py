@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from runspine.log.publisher import Publisher
 from runspine.log.streams import ensure_streams
 from tests.fixtures.nats import NatsServer
 from tests.fixtures.s3 import S3Server
+
+# Started in the background by a shell, this process ignores Ctrl-C, and so would all that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests that run at the same time start their stacks on ports of their own.
 if worker := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,10 @@ async def test_a_projector_that_dies_is_replaced_and_the_page_is_told(
         assert (await theatre.verdict(scene))["outcome"] == "exact"
         child = theatre._child
         assert child is not None
+        # Frozen first, so that it dies with the question and not before it.
+        child.send_signal(signal.SIGSTOP)
         waiting = asyncio.create_task(theatre.frame(scene, 2))
+        await asyncio.sleep(0.3)
         child.kill()
         with pytest.raises(NotDrawn):
             await waiting
