@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from runspine.log.publisher import Publisher
 from runspine.log.streams import ensure_streams
 from tests.fixtures.nats import NatsServer
 from tests.fixtures.s3 import S3Server
+from tests.integration.bay_rig import Bay, open_bay
 
 # Started in the background by a shell, this process ignores Ctrl-C, and so would all that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -64,3 +66,22 @@ async def connect(nats_server: NatsServer) -> AsyncIterator[object]:
         first = await open_client("bootstrap")
         await ensure_streams(first.link)
         yield open_client
+
+
+@pytest.fixture
+def own_s3(tmp_path: Path) -> Iterator[S3Server]:
+    folder = tmp_path / "s3"
+    folder.mkdir()
+    server = S3Server(folder)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def frail(
+    nats_server: NatsServer, own_s3: S3Server, connect: Any, tmp_path: Path
+) -> AsyncIterator[Bay]:
+    """A bay whose S3 may be stopped."""
+    async with open_bay(nats_server, own_s3, connect, tmp_path) as bay:
+        yield bay

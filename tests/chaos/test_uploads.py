@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +37,6 @@ for n in range(count):
     print(json.dumps(said), flush=True)
     time.sleep(pause)
 """
-
-
-@pytest.fixture
-def own_s3(tmp_path: Path) -> Iterator[S3Server]:
-    folder = tmp_path / "s3"
-    folder.mkdir()
-    server = S3Server(folder)
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-async def frail(
-    nats_server: NatsServer, own_s3: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Bay]:
-    async with open_bay(nats_server, own_s3, connect, tmp_path) as bay:
-        yield bay
 
 
 async def check_all(blobs: FileBlobs, artifacts: list[ArtifactProduced]) -> None:

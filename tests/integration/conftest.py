@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +29,4 @@ async def bay(
 ) -> AsyncIterator[Bay]:
     """A rig with S3."""
     async with open_bay(nats_server, s3_server, connect, tmp_path) as bay:
-        yield bay
-
-
-@pytest.fixture
-def own_s3(tmp_path: Path) -> Iterator[S3Server]:
-    folder = tmp_path / "s3"
-    folder.mkdir()
-    server = S3Server(folder)
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-async def frail(
-    nats_server: NatsServer, own_s3: S3Server, connect: Any, tmp_path: Path
-) -> AsyncIterator[Bay]:
-    """A bay whose S3 may be stopped."""
-    async with open_bay(nats_server, own_s3, connect, tmp_path) as bay:
         yield bay
