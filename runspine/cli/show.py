@@ -18,6 +18,7 @@ from runspine.errors import RunspineError
 from runspine.lineage import fork_of, fork_words, readable
 from runspine.log.subjects import ATTEMPTS, RUNS, attempts_subject, run_subject
 from runspine.plain import to_plain
+from runspine.run.rest import rests
 from runspine.runfile import spec_yaml
 from runspine.wire.v1.facts_pb2 import Commit, Fact
 from runspine.wire.v1.run_pb2 import Attempt, Run
@@ -97,7 +98,7 @@ def _lines(run: Run, found: GetResponse) -> list[tuple[str, str]]:
 
 
 def _start_time(run: Run) -> str:
-    return f"{local_time(run.not_before)}" if run.not_before > time.time() * 1e6 else ""
+    return local_time(run.not_before) if rests(run, int(time.time() * 1e6)) else ""
 
 
 def _tally(run: Run) -> str:

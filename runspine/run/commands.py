@@ -42,6 +42,8 @@ class Exit:
 
     at: int
     exited: AttemptExited
+    # By the worker's clock: what ended, ended then. What is decided next is decided `at`.
+    ended_at: int
     # It has left a checkpoint beyond the one it began with.
     got_further: bool = False
 

@@ -20,7 +20,6 @@ from runspine.wire.v1.facts_pb2 import (
     HANDED_BACK,
     LOST,
     STOPPED,
-    AttemptExited,
     Counts,
     Fact,
     RunCameBack,
@@ -82,7 +81,7 @@ def decide(run: Run, command: Command) -> list[Fact]:
         case GiveUp(at=at, attempt=attempt, reason=reason, got_further=got_further):
             if run.phase not in (STALE, CANCELLING) or attempt != run.attempt:
                 return []
-            return _lost(run, at, reason, Counts(), got_further)
+            return _lost(run, at, at, reason, Counts(), got_further)
         case SetPriority(at=at, priority=priority, by=by):
             return _set_priority(run, at, priority, by)
         case SetLabels(at=at, labels=labels, by=by):
@@ -133,36 +132,37 @@ def _exit(run: Run, command: Exit) -> list[Fact]:
         return []  # a paused worker's word comes too late
     facts = []
     if run.phase == QUEUED:
-        facts.append(_started(command.at, exited.attempt, exited.worker_id))
-    return facts + _ending(run, command.at, exited, command.got_further)
+        facts.append(_started(command.ended_at, exited.attempt, exited.worker_id))
+    return facts + _ending(run, command)
 
 
-def _ending(run: Run, at: int, exited: AttemptExited, got_further: bool) -> list[Fact]:
-    """What an attempt's end means for the run."""
+def _ending(run: Run, command: Exit) -> list[Fact]:
+    """What an attempt's end means for the run. An ending is dated by its worker, another try by us."""
+    exited, at = command.exited, command.ended_at
     clean = exited.outcome == EXITED and exited.exit_code == 0 and exited.signal == 0
     if clean:
         return [Fact(at=at, run_completed=RunCompleted(attempt=exited.attempt, counts=exited.counts))]
     if run.phase == CANCELLING:
         return [_cancelled(run, at, run.reason, exited.counts)]
     if exited.outcome in (LOST, HANDED_BACK, STOPPED):
-        return _lost(run, at, exited.reason, exited.counts, got_further)
-    return _failed(run, at, exited.reason, exited.counts)
+        return _lost(run, at, command.at, exited.reason, exited.counts, command.got_further)
+    return _failed(run, at, command.at, exited.reason, exited.counts)
 
 
-def _failed(run: Run, at: int, reason: str, counts: Counts) -> list[Fact]:
+def _failed(run: Run, at: int, now: int, reason: str, counts: Counts) -> list[Fact]:
     """The trainer failed: again, if the spec grants another attempt."""
     if run.failures + 1 < max(1, run.spec.retry.max_attempts):
         wait = min(run.spec.retry.backoff_seconds * 2**run.failures, MAX_BACKOFF_SECONDS)
-        return [_requeued(run, at, reason, not_before=at + int(wait * 1e6), lost=False)]
+        return [_requeued(run, now, reason, not_before=now + int(wait * 1e6), lost=False)]
     return [Fact(at=at, run_failed=RunFailed(attempt=run.attempt, reason=reason, counts=counts))]
 
 
-def _lost(run: Run, at: int, reason: str, counts: Counts, got_further: bool) -> list[Fact]:
+def _lost(run: Run, at: int, now: int, reason: str, counts: Counts, got_further: bool) -> list[Fact]:
     """The worker failed: that is not the run's fault, up to a point."""
     if run.phase == CANCELLING:
         return [_cancelled(run, at, run.reason, counts)]
     if got_further or run.fruitless_losses < MAX_LOSSES:
-        return [_requeued(run, at, reason, not_before=at, lost=True, got_further=got_further)]
+        return [_requeued(run, now, reason, not_before=now, lost=True, got_further=got_further)]
     reason = f"lost {run.fruitless_losses + 1} times with its worker without a new checkpoint, last: {reason}"
     return [Fact(at=at, run_failed=RunFailed(attempt=run.attempt, reason=reason, counts=counts))]
 

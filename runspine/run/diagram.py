@@ -23,7 +23,8 @@ _SPEC = RunSpec(runner="script", retry=Retry(max_attempts=2))
 
 def _commands(attempt: int) -> list[Command]:
     def exit_with(outcome: Outcome, code: int = 0) -> Exit:
-        return Exit(0, AttemptExited(attempt=attempt, worker_id="w", outcome=outcome, exit_code=code))
+        exited = AttemptExited(attempt=attempt, worker_id="w", outcome=outcome, exit_code=code)
+        return Exit(0, exited, ended_at=0)
 
     return [
         Submit(0, "r", "n", _SPEC),

@@ -10,6 +10,7 @@ import structlog
 from runspine.log.link import Link
 from runspine.log.subjects import attempts_subject, run_subject
 from runspine.run import ENDED, fold
+from runspine.run.rest import rests
 from runspine.wire.v1.run_pb2 import QUEUED, SUBMITTED, Offer
 from services.worker.metrics import OFFERS
 from services.worker.offers import Lease, Offers
@@ -49,7 +50,7 @@ class OneRun(Offers):
                 log.info("run.not_waiting", run_id=self._run_id, phase=run.phase)
                 break
             waited += LOOK_SECONDS
-            if not run.id or run.phase == SUBMITTED or run.not_before > now():
+            if not run.id or run.phase == SUBMITTED or rests(run, now()):
                 continue
             history, _ = await self._recorder.read(attempts_subject(self._run_id))
             if run.phase != QUEUED or is_taken(history, run.attempt):

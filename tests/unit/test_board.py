@@ -125,14 +125,14 @@ async def test_a_reaction_is_due_until_the_run_has_caught_up_with_its_attempt() 
     board, _ = await board_with_runs()
     run = board.runs[IDS[0]]
     history = board.attempts[IDS[0]]
-    assert react(run, history) is None
+    assert react(run, history, now=7) is None
     exited = AttemptExited(attempt=1, outcome=EXITED, counts=Counts(steps=3))
     history.attempts[0].exited.CopyFrom(exited)
-    command = react(run, history)
-    assert command == Exit(at=0, exited=exited)
+    command = react(run, history, now=7)
+    assert command == Exit(at=7, exited=exited, ended_at=0)
     ended = fold(decide(run, command), run)
     assert ended.phase == COMPLETED
-    assert react(ended, history) is None
+    assert react(ended, history, now=7) is None
 
 
 async def test_a_worker_that_signed_off_is_offline_with_its_reason() -> None:

@@ -59,10 +59,3 @@ def test_an_earlier_attempt_does_not_keep_the_next_one_from_being_offered() -> N
 def test_only_the_window_is_offered() -> None:
     queue = waiting([queued(f"r{n:02d}", at=n) for n in range(20)], {}, now=0)["default"]
     assert [o.run_id for o in head("default", queue, 3)] == ["r00", "r01", "r02"]
-
-
-def test_a_run_queued_by_a_clock_that_was_a_day_ahead_does_not_rest_for_a_day() -> None:
-    day, now = 86_400_000_000, 1_000_000_000
-    wrong = queued("wrong", queued_at=now + day, not_before=now + day)
-    backing_off = queued("backing-off", queued_at=now - 1, not_before=now + day)
-    assert [run.id for run in waiting([wrong, backing_off], {}, now)["default"]] == ["wrong"]

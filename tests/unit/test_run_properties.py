@@ -58,7 +58,7 @@ commands = st.one_of(
     st.builds(Submit, at=times, run_id=st.just("r"), name=st.just("n"), spec=specs),
     st.builds(Cancel, at=times),
     st.builds(Start, at=times, attempt=numbers, worker_id=st.sampled_from(["w1", "w2"])),
-    st.builds(Exit, at=times, exited=exits),
+    st.builds(Exit, at=times, exited=exits, ended_at=times),
     st.builds(GoStale, at=times, attempt=numbers, last_heard=times),
     st.builds(ComeBack, at=times, attempt=numbers),
     st.builds(GiveUp, at=times, attempt=numbers, reason=st.just("silent"), got_further=st.booleans()),
@@ -141,7 +141,7 @@ def test_a_paused_workers_late_word_changes_nothing(
     late.attempt = max(1, run.attempt - 1)
     if late.attempt == run.attempt and run.phase not in ENDED:
         return
-    assert decide(run, Exit(at=at, exited=late)) == []
+    assert decide(run, Exit(at=at, exited=late, ended_at=at)) == []
     assert decide(run, Start(at=at, attempt=late.attempt, worker_id="w9")) in (
         [],
         decide(run, Start(at, run.attempt, "w9")),
@@ -187,7 +187,7 @@ def test_an_exit_code_of_zero_completes_and_any_other_fails() -> None:
     submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))
     for code, phase in ((0, COMPLETED), (3, FAILED)):
         exited = AttemptExited(attempt=1, worker_id="w", outcome=Outcome.Value("EXITED"), exit_code=code)
-        run, _ = live([submit, Start(1, 1, "w"), Exit(2, exited)])
+        run, _ = live([submit, Start(1, 1, "w"), Exit(2, exited, 2)])
         assert run.phase == phase
 
 
@@ -196,7 +196,7 @@ def test_a_failing_trainer_is_retried_as_often_as_the_spec_grants() -> None:
     life: list[Command] = [Submit(at=0, run_id="r", name="n", spec=spec)]
     for attempt in (1, 2, 3):
         exited = AttemptExited(attempt=attempt, outcome=Outcome.Value("EXITED"), exit_code=1, reason="boom")
-        life += [Start(10 * attempt, attempt, "w"), Exit(10 * attempt + 1, exited)]
+        life += [Start(10 * attempt, attempt, "w"), Exit(10 * attempt + 1, exited, 10 * attempt + 1)]
     run, facts = live(life)
     waits = [f.run_requeued.not_before - f.at for f in facts if kind(f) == "run_requeued"]
     assert run.phase == FAILED
@@ -207,15 +207,30 @@ def test_a_failing_trainer_is_retried_as_often_as_the_spec_grants() -> None:
 def test_a_lost_worker_does_not_use_up_the_trainers_attempts() -> None:
     lost = AttemptExited(attempt=1, outcome=Outcome.Value("LOST"), reason="restarted")
     submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))
-    run, _ = live([submit, Start(1, 1, "w"), Exit(2, lost)])
+    run, _ = live([submit, Start(1, 1, "w"), Exit(2, lost, 2)])
     assert (Phase.Name(run.phase), run.attempt, run.losses, run.failures) == ("QUEUED", 2, 1, 0)
+
+
+def test_an_ending_is_dated_by_its_worker_and_another_try_by_whoever_decides() -> None:
+    """A worker whose clock is a day ahead neither puts its runs last in the queue nor to rest for a day."""
+    day = 86_400_000_000
+    for outcome, retry in (("LOST", Retry()), ("EXITED", Retry(max_attempts=2, backoff_seconds=1))):
+        exited = AttemptExited(attempt=1, outcome=Outcome.Value(outcome), exit_code=1, reason="boom")
+        submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script", retry=retry))
+        run, _ = live([submit, Start(day, 1, "w"), Exit(5, exited, ended_at=day)])
+        assert run.queued_at == 5
+        assert run.not_before <= 5 + 1_000_000
+    finished = AttemptExited(attempt=1, outcome=Outcome.Value("EXITED"))
+    run, _ = live([submit, Start(1, 1, "w"), Exit(50, finished, ended_at=5)])
+    assert run.ended_at == 5
 
 
 def lost_again_and_again(times: int, got_further: Callable[[int], bool]) -> Run:
     life: list[Command] = [Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))]
     for attempt in range(1, times + 1):
         lost = AttemptExited(attempt=attempt, outcome=Outcome.Value("LOST"), reason="restarted")
-        life += [Start(10 * attempt, attempt, "w"), Exit(10 * attempt + 1, lost, got_further(attempt))]
+        at = 10 * attempt
+        life += [Start(at, attempt, "w"), Exit(at + 1, lost, at + 1, got_further(attempt))]
     run, _ = live(life)
     return run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from runspine.log import Recorded
 from runspine.log.subjects import ATTEMPTS, RUNS
 from runspine.run.evolve import ENDED, apply
+from runspine.run.rest import rests
 from runspine.wire.v1.run_pb2 import QUEUED, Run
 
 DEFAULT_POOL = "default"
@@ -36,7 +37,7 @@ class Runs:
             for run in self.open.values()
             if run.phase == QUEUED
             and (run.spec.pool or DEFAULT_POOL) == pool
-            and run.not_before <= now
+            and not rests(run, now)
             and self.begun.get(run.id, 0) < run.attempt
         ]
         return sorted(found, key=lambda run: (-run.priority, run.queued_at, run.id))

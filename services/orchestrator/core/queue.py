@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runspine.run.attempts import find_attempt
+from runspine.run.rest import rests
 from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Offer, Run
 
 DEFAULT_POOL = "default"
-# Whoever is this far ahead, in microseconds, has a clock that is wrong.
-WRONG_CLOCK = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,7 @@ def waiting(runs: Iterable[Run], attempts: dict[str, AttemptHistory], now: int) 
     """Runs that nobody has taken yet, by pool, first come first within a priority."""
     pools: dict[str, list[Run]] = {}
     for run in runs:
-        # Queued by a clock that was a day ahead, it must not rest for a day.
-        if run.phase != QUEUED or (now < run.not_before and run.queued_at < now + WRONG_CLOCK):
+        if run.phase != QUEUED or rests(run, now):
             continue
         history = attempts.get(run.id)
         if history is not None and find_attempt(history, run.attempt) is not None:

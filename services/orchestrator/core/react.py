@@ -8,7 +8,7 @@ from runspine.run.evolve import ENDED
 from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Run
 
 
-def react(run: Run, history: AttemptHistory | None) -> Command | None:
+def react(run: Run, history: AttemptHistory | None, now: int) -> Command | None:
     """The command that brings a run in line with its current attempt, if any is due."""
     if run.phase in ENDED or history is None:
         return None
@@ -16,7 +16,8 @@ def react(run: Run, history: AttemptHistory | None) -> Command | None:
     if attempt is None:
         return None
     if attempt.HasField("exited"):
-        return Exit(at=attempt.ended_at, exited=attempt.exited, got_further=got_further(run.id, attempt))
+        further = got_further(run.id, attempt)
+        return Exit(at=now, exited=attempt.exited, ended_at=attempt.ended_at, got_further=further)
     if run.phase == QUEUED:
         return Start(at=attempt.started_at, attempt=attempt.number, worker_id=attempt.worker_id)
     return None

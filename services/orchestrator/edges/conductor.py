@@ -90,7 +90,9 @@ class Conductor:
                 touched, self._board.touched = self._board.touched, set()
                 for run_id in touched:
                     run = self._board.runs.get(run_id)
-                    command = react(run, self._board.attempts.get(run_id)) if run is not None else None
+                    if run is None:
+                        continue
+                    command = react(run, self._board.attempts.get(run_id), wall_clock())
                     if command is not None:
                         await self._submit(group, run_id, command)
 
