@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -175,7 +176,12 @@ class Client:
         return self._stream(getattr(self._artifacts, name), request, None, self.endpoint.artifacts)
 
     def send_artifact(self, parts: Iterable[artifacts.ImportRequest]) -> artifacts.ImportResponse:
-        """An import, part by part. Not tried again by itself: parts may come from a pipe."""
+        """An import, part by part. Not tried again by itself, as parts may come from a pipe: a service that
+        is just starting is waited for before the first one is taken."""
+        connected = grpc.channel_ready_future(self._artifacts_channel)
+        with contextlib.suppress(grpc.FutureTimeoutError):
+            connected.result(self.endpoint.patience)
+        connected.cancel()
         try:
             answer = self._artifacts.Import(iter(parts), metadata=self._metadata)
         except grpc.RpcError as error:

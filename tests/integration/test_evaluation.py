@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,6 +250,16 @@ def test_hostile_files_are_refused_by_the_command_and_by_the_service(
     assert shell.json("checkpoints", "list") == before
     assert not mark.exists()
     assert not (tmp_path.parent / "x").exists()
+
+
+def test_an_import_waits_for_a_service_that_was_just_killed(shell: Shell, tmp_path: Path) -> None:
+    record = Path(shell.environment["RUNSPINE_HOME"]) / "stack.json"
+    network = files.QNetwork()
+    for _ in range(3):
+        path = files.saved(tmp_path / "model.pt", network.state_dict())
+        os.kill(json.loads(record.read_text())["pids"]["artifacts"], signal.SIGKILL)
+        shell("import", path, "--env", CARTPOLE, "--algo", "dqn")
+        shell.json("checkpoints", "list")
 
 
 def _sent(path: Path) -> Iterator[artifacts.ImportRequest]:
