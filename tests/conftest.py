@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from runspine.log.jetstream import JetStreamLog
 from runspine.log.link import Account, Link
@@ -21,6 +22,14 @@ from tests.integration.bay_rig import Bay, open_bay
 # Started in the background by a shell, this process ignores Ctrl-C, and so would all that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Told to end, it ends as by Ctrl-C: what tests have started, mounted or filled is taken down.
+if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+# How fast a busy machine makes up examples is no promise of ours.
+settings.register_profile("runspine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("runspine")
 
 # Tests that run at the same time start their stacks on ports of their own.
 if worker := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):

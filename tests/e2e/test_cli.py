@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.environment import clean_environment
+
 ROOT = Path(__file__).parents[2]
 HELLO = "command=[python, hello_trainer.py, --seconds, {}]"
 
@@ -22,8 +24,7 @@ class Shell:
     """Runs `runspine` commands against the stack of one home."""
 
     def __init__(self, home: Path) -> None:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
-        self.environment = {**clean, "RUNSPINE_HOME": str(home)}
+        self.environment = clean_environment(RUNSPINE_HOME=str(home))
 
     def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(

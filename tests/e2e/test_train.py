@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +10,19 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.fixtures.environment import clean_environment
+
 ROOT = Path(__file__).parents[2]
 HELLO = ROOT / "examples" / "hello.yaml"
 
 
 def train(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
     return subprocess.run(
         [sys.executable, "-m", "runspine", "train", str(HELLO), "--home", str(home), *arguments],
         capture_output=True,
         text=True,
         timeout=280,
-        env=environment,
+        env=clean_environment(),
         cwd=ROOT,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -13,14 +12,14 @@ from typing import Any
 
 from runspine.client import Client
 from runspine.endpoint import find_endpoint
+from tests.fixtures.environment import clean_environment
 
 ROOT = Path(__file__).parents[2]
 
 
 class Shell:
     def __init__(self, home: Path) -> None:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
-        self.environment = {**clean, "RUNSPINE_HOME": str(home), "OMP_NUM_THREADS": "1"}
+        self.environment = clean_environment(RUNSPINE_HOME=str(home), OMP_NUM_THREADS="1")
 
     def __call__(self, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from runspine.errors import NotFound
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import RunSpec
+from tests.fixtures.environment import clean_environment
 from tests.replay.test_recorded_logs import HERE as RECORDED
 
 PARTS = {"nats", "s3", "orchestrator", "artifacts", "telemetry", "worker"}
@@ -37,10 +37,7 @@ print(json.dumps({"type": "artifact", "kind": "checkpoint", "path": "weights.pt"
 
 async def runspine(home: Path, *arguments: str, code: int = 0) -> Any:
     """Run a command as a person would; its JSON, or what it said on stderr."""
-    environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")},
-        "RUNSPINE_HOME": str(home),
-    }
+    environment = clean_environment(RUNSPINE_HOME=str(home))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "runspine", *arguments, "--json",
         env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

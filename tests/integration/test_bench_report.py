@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from bench.report.parts import PARTS
+from tests.fixtures.environment import clean_environment
 
 ROOT = Path(__file__).parents[2]
 
 
 def bench(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("RUNSPINE_")}
     command = [sys.executable, "-m", "runspine", "bench", "report", "--size", "tiny", "--out", str(out)]
     return subprocess.run(
         [*command, *arguments],
-        cwd=ROOT, env=clean, capture_output=True, text=True,
+        cwd=ROOT, env=clean_environment(), capture_output=True, text=True,
     )  # fmt: skip
 
 

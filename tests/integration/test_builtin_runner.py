@@ -20,6 +20,7 @@ import tyro
 from runspine.runners import NotReady, installed_runners
 from runspine.wire.v1.spec_pb2 import RunSpec, Value
 from services.worker.runners.builtin import NAMES, BuiltinRunner
+from tests.fixtures.environment import clean_environment
 from tests.integration.training_rig import ROOT, Trainer, start
 
 RUNS = {
@@ -207,11 +208,10 @@ def test_an_algorithm_explains_itself_alone() -> None:
 
 
 def test_outside_a_run_it_trains_into_a_folder_of_its_own(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNSPINE_")}
     done = subprocess.run(
         [sys.executable, "-m", "services.worker.algorithms.qlearning", "--total-timesteps", "2000"],
         cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env=clean_environment(PYTHONPATH=str(ROOT)),
         capture_output=True,
         text=True,
     )

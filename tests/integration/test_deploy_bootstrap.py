@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from minio.crypto import decrypt, encrypt
 
 from runspine.bootstrap import BootstrapSettings, make_users
 from runspine.bucket_rights import SERVICES, Key, iam_policy
+from tests.fixtures.environment import clean_environment
 from tests.fixtures.nats import free_port
 from tests.fixtures.s3 import S3Server
 from tests.fixtures.services import ROOT
@@ -28,10 +28,9 @@ KEYS = {name: Key(f"{name}-key", f"{name}-secret-key") for name in SERVICES}
 
 
 def serve_bootstrap(**variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RUNSPINE_")}
     command = [sys.executable, "-m", "runspine", "serve", "bootstrap"]
     return subprocess.run(
-        command, env={**kept, **variables}, cwd=ROOT, capture_output=True, text=True, timeout=90
+        command, env=clean_environment(**variables), cwd=ROOT, capture_output=True, text=True, timeout=90
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from runspine.grpc_server import GrpcSettings, serving
 from runspine.wire.v1 import trainer_pb2 as trainer
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceServicer, add_TrainerServiceServicer_to_server
+from tests.fixtures.environment import clean_environment
 from tests.fixtures.nats import NatsServer, free_port
 from tests.fixtures.services import ROOT, orchestrator
 
@@ -218,10 +218,9 @@ def test_the_environment_says_how_clients_connect(tmp_path: Path) -> None:
 
 def started(**variables: str) -> subprocess.CompletedProcess[str]:
     """An orchestrator that should not get as far as serving."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RUNSPINE_")}
     return subprocess.run(
         [sys.executable, "-m", "services.orchestrator"],
-        env={**kept, **variables},
+        env=clean_environment(**variables),
         cwd=ROOT,
         capture_output=True,
         text=True,

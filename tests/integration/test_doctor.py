@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from runspine.endpoint import Endpoint, find_endpoint
 from runspine.wire.v1.artifacts_pb2 import Disk, GetUsageResponse, ScrubStatus
 from runspine.wire.v1.run_pb2 import Worker
 from runspine.wire.v1.spec_pb2 import RunSpec
+from tests.fixtures.environment import clean_environment
 from tests.fixtures.nats import free_port
 from tests.fixtures.services import ROOT
 
@@ -26,10 +26,9 @@ PARTS = {"nats", "s3", "orchestrator", "telemetry", "artifacts"}
 
 def doctor(**variables: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     """Its exit code, and what it says of each thing."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RUNSPINE_")}
     done = subprocess.run(
         [sys.executable, "-m", "runspine", "doctor", "--live", "--json"],
-        env={**kept, **variables},
+        env=clean_environment(**variables),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,6 +26,7 @@ from services.launcher.core.seats import State
 from services.launcher.launchers.kubernetes_jobs import KubernetesJobs, connected
 from services.launcher.launchers.port import Away, NotLaunchable
 from services.launcher.pools import KubernetesPool
+from tests.fixtures.environment import clean_environment
 from tests.fixtures.fake_kubernetes import FakeKubernetes
 
 POOL = {"launcher": "kubernetes", "namespace": "runs", "image": "registry.example/runspine:1"}
@@ -138,7 +138,7 @@ async def launching(stack: Stack, folder: Path, pools: dict[str, Any], **more: s
     path = folder / "pools.yaml"
     path.write_text(yaml.safe_dump({"pools": pools}))
     environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")},
+        **clean_environment(),
         **worker_variables(stack),
         "RUNSPINE_NATS_USER": "launcher",
         "RUNSPINE_NATS_PASSWORD": stack.credentials.nats["launcher"],

@@ -25,6 +25,7 @@ from runspine.wire.v1.facts_pb2 import EXITED
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import Limits, RunSpec
 from runspine.wire.v1.trainer_pb2 import GetResponse
+from tests.fixtures.environment import clean_environment
 from tests.integration.ray_rig import Cluster, Node, running_cluster
 from tests.integration.test_launcher import worker_variables
 
@@ -74,7 +75,7 @@ async def launching(stack: Stack, folder: Path, ray: Cluster) -> AsyncIterator[a
     }
     (folder / "pools.yaml").write_text(yaml.safe_dump({"pools": pools}))
     environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")},
+        **clean_environment(),
         **worker_variables(stack),
         **ray.variables,
         "RUNSPINE_NATS_USER": "launcher",

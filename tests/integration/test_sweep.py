@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fixtures.environment import clean_environment
 
 ROOT = Path(__file__).parents[2]
 TRAINER = """
@@ -44,8 +45,7 @@ class Sweeps:
     """The command line, a stack, and a folder with a sweep file."""
 
     def __init__(self, folder: Path) -> None:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
-        self.environment = {**clean, "RUNSPINE_HOME": str(folder / "home")}
+        self.environment = clean_environment(RUNSPINE_HOME=str(folder / "home"))
         self.folder = folder
         (folder / "train.py").write_text(TRAINER)
         (folder / "sweep.yaml").write_text(FILE.format(python=sys.executable))

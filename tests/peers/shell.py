@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.fixtures.environment import clean_environment
+
 ROOT = Path(__file__).parents[2]
 UNREACHABLE = 3
 
@@ -25,8 +27,7 @@ class Shell:
     """`runspine` commands against the stack of one home."""
 
     def __init__(self, home: Path) -> None:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
-        self.environment = {**clean, "RUNSPINE_HOME": str(home)}
+        self.environment = clean_environment(RUNSPINE_HOME=str(home))
 
     def __call__(self, *words: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "runspine", *words]

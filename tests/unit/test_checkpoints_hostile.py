@@ -78,7 +78,7 @@ def test_whatever_a_pickle_tries_nothing_but_a_refusal_comes_of_it(tmp_path: Pat
         look(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_refused_in_a_sentence(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
@@ -90,7 +90,7 @@ def test_bytes_of_any_kind_are_refused_in_a_sentence(
     assert "a.pt" in str(refused.value) or "pickle" in str(refused.value) or "calls" in str(refused.value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_damaged_checkpoint_is_refused_or_what_it_was(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import socket
 import subprocess
@@ -15,17 +14,17 @@ import pytest
 from runspine.cli import SECTIONS, cli
 from runspine.cli.edge import run
 from runspine.endpoint import find_endpoint
+from tests.fixtures.environment import clean_environment
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("grpc", "google.protobuf", "rich", "nats", "yaml", "pydantic", "structlog", "minio")
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("RUNSPINE_")}
     return subprocess.run(
         [sys.executable, "-m", "runspine", *arguments],
         cwd=ROOT,
-        env={**clean, **environment},
+        env=clean_environment(**environment),
         capture_output=True,
         text=True,
         timeout=120,

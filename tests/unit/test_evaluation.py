@@ -34,7 +34,7 @@ DIGEST = "ab" * 32
 # Figures
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(RETURNS)
 def test_the_figures_of_a_batch_are_those_of_numpy(returns: list[float]) -> None:
     told = figures_of(returns)
@@ -42,7 +42,7 @@ def test_the_figures_of_a_batch_are_those_of_numpy(returns: list[float]) -> None
     assert list(told) == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(RETURNS, min_size=1, max_size=8))
 def test_batches_added_up_are_as_one_large_batch(batches: list[list[float]]) -> None:
     running = Running()
@@ -146,7 +146,7 @@ SCORES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.lists(SCORES, min_size=1, max_size=3), min_size=1, max_size=5))
 def test_scores_come_back_from_the_archive_to_the_last_bit(groups: list[list[Score]]) -> None:
     arrivals = [

@@ -20,7 +20,7 @@ def test_what_was_found_before_stays_mended(path: Path) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_input_is_refused_in_words_or_taken_for_what_it_is(name: str) -> None:
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
     @given(inputs(name))
     def check(data: bytes) -> None:
         TARGETS[name](data)

@@ -189,7 +189,7 @@ counts = st.integers(0, 3)
     runs=st.lists(st.tuples(counts, counts, st.booleans(), st.booleans()), min_size=1, max_size=6),
     limits=st.tuples(counts, counts, counts),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_after_a_prune_nothing_more_goes_and_what_is_held_never_went(
     runs: list[tuple[int, int, bool, bool]], limits: tuple[int, int, int]
 ) -> None:

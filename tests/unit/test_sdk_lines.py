@@ -33,7 +33,7 @@ def same(said: Any, given: np.ndarray[Any, Any]) -> bool:
     return bool(alike and said.tobytes() == little.tobytes())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(actions=rows(), observations=rows(), seed=st.integers(0, 3))
 def test_columns_parse_back_to_the_arrays_given(
     tmp_path_factory: pytest.TempPathFactory, actions: Any, observations: Any, seed: int

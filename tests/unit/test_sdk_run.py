@@ -18,6 +18,7 @@ import pytest
 
 from runspine.sdk.run import Run
 from runspine.sdk.wrapping import wrapped
+from tests.fixtures.environment import clean_environment
 from tests.unit.sdk_rig import Listener, of_type, whole
 
 TRAINER = """
@@ -65,8 +66,9 @@ assert not heavy, heavy
 assert not run.active and run.dropped == 0
 assert (run.seed, run.params, run.resume_path, run.total_steps) == (1, {}, None, None)
 """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNSPINE_")}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=clean_environment(), capture_output=True, cwd=tmp_path
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert list(tmp_path.iterdir()) == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runspine.errors import Invalid
@@ -195,7 +195,6 @@ def test_a_run_submitted_again_is_nobodys_trial_and_a_lost_label_is_told() -> No
 
 
 @given(st.lists(st.sampled_from([COMPLETED, FAILED, CANCELLED, RUNNING]), min_size=1, max_size=8))
-@settings(deadline=None)
 def test_the_best_is_a_completed_trial_and_the_end_waits_for_all(phases: list[Any]) -> None:
     plan = plan_of("search: {params.a: {float: [0, 1]}}", trials=len(phases), direction="minimize")
     runs = [run_of(plan, n, {"params.a": n / 10}, phase=phase) for n, phase in enumerate(phases)]

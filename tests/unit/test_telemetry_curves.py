@@ -32,7 +32,7 @@ def everywhere() -> Window:
     return Window(ENV_STEP, -np.inf, np.inf)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(floats, min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 300))
 def test_no_extreme_is_lost_by_down_sampling(seed: list[float], max_points: int, times: int) -> None:
     values = np.resize(np.array(seed), len(seed) * times)
@@ -45,7 +45,7 @@ def test_no_extreme_is_lost_by_down_sampling(seed: list[float], max_points: int,
         assert list(drawn.x) == sorted(drawn.x)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 5000), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 2**32 - 1))
 def test_whole_and_cut_buckets_cover_exactly_what_is_in_range(n: int, a: int, b: int, seed: int) -> None:
     values = np.random.default_rng(seed).normal(size=n)

@@ -99,7 +99,7 @@ def through_parquet(placed: list[Placed]) -> list[Placed]:
     return sorted(found, key=lambda item: (item.position, item.order))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(blocks(), min_size=1, max_size=14))
 def test_steps_come_back_bit_for_bit(sent: list[StepBlock]) -> None:
     placed = [Placed(1 + at // 3, 1 + at // 5, at % 3, block) for at, block in enumerate(sent)]
@@ -166,7 +166,7 @@ CONTENTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_every_other_kind_comes_back_as_it_was(kind: str, data: st.DataObject) -> None:
     contents = data.draw(st.lists(CONTENTS[kind], min_size=1, max_size=5))
@@ -179,7 +179,6 @@ def test_every_other_kind_comes_back_as_it_was(kind: str, data: st.DataObject) -
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(mades, resets), min_size=1, max_size=5), st.lists(TEXT, max_size=2))
 def test_what_envs_are_comes_back_too(said: list[Any], configs: list[str]) -> None:
     batch = EnvBatch(
