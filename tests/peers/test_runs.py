@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,18 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
 for _ in range(6000): time.sleep(0.1)
+"""
+FILMS = """
+import gymnasium as gym
+env = gym.make("CartPole-v1", render_mode="rgb_array")
+env = gym.wrappers.RecordVideo(env, "videos", episode_trigger=lambda n: True)
+for n in range(3):
+    env.reset(seed=n)
+    over = False
+    while not over:
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        over = terminated or truncated
+env.close()
 """
 
 
@@ -128,6 +142,21 @@ def test_nothing_is_left_out_of_what_had_to_wait(shell: Shell) -> None:
     assert (run["attempt"], run["counts"]["metrics"]) == (1, points)
     [series] = shell.json("metrics", run_id)["series"]
     assert (series["points"], series["last"]) == (points, points - 1)
+
+
+def test_what_gymnasium_films_is_stored(shell: Shell, tmp_path: Path) -> None:
+    """wandb#11193: from Gymnasium 1.0 on, what RecordVideo wrote stayed on the disk, without a word."""
+    script = tmp_path / "film.py"
+    script.write_text(FILMS)
+    told = shell.json("submit", "--", sys.executable, "-m", "runspine.launcher", str(script))
+    [run_id] = [one["run"]["id"] for one in told["runs"]]
+    run = shell.until(run_id, "completed", "failed")
+    assert (run["phase"], run["counts"]["episodes"]) == ("completed", 3), run["reason"]
+    deadline = time.monotonic() + 60
+    while len(found := [f for f in shell.json("artifacts", run_id)["artifacts"] if f["kind"] == "video"]) < 3:
+        assert time.monotonic() < deadline, found
+    assert {Path(one["name"]).name for one in found} == {f"rl-video-episode-{n}.mp4" for n in range(3)}
+    assert all(int(one["size"]) > 1000 for one in found)
 
 
 @pytest.mark.long
