@@ -18,6 +18,15 @@ from tests.integration.evaluation_rig import until
 from tests.unit import checkpoint_files as files
 
 pytestmark = IN_CHROMIUM
+# Three series: from zero, far from it, and large.
+RANGES = """
+import json
+def say(name, value, step): print(json.dumps(dict(type="metric", name=name, value=value, step=step)))
+for n in range(21):
+    say("wide", n / 10, n * 1000)
+    say("narrow", 15000 + n / 2, 15000 + n)
+    say("huge", n * 4e8, n * 2_000_000)
+"""
 EVIL = "<img src=x onerror=window.stolen=1>"
 
 
@@ -57,6 +66,42 @@ def test_the_curve_of_a_run_grows_while_it_trains(rig: PageRig, browser: Browser
     browser.until(lambda: points(browser, "episodic_return") > first + 20, "the chart has grown")
     assert browser.find(".rs-badge").text == "running"
     rig.cancel(run_id)
+
+
+def axes(browser: Browser, title: str) -> str:
+    """What the axes of a chart say, as a screen reader tells it."""
+    said = browser.each(".rs-curve-plot", "element.getAttribute('aria-label')")
+    return next((text.partition(": ")[2] for text in said if text.startswith(f"Chart of {title}: ")), "")
+
+
+def test_ticks_of_a_narrow_range_far_from_zero_can_be_told_apart(rig: PageRig, browser: Browser) -> None:
+    run_id = rig.submit(runner="script", name="ticks", command=["python3", "-c", RANGES])
+    browser.open(f"/run/{run_id}")
+    for name, said in {
+        "wide": "step 0 to 20k, values 0 to 2",
+        "narrow": "step 15,000 to 15,020, values 15,000 to 15,010",
+        "huge": "step 0 to 40M, values 0 to 8G",
+    }.items():
+        browser.until(lambda n=name, said=said: axes(browser, n) == said, f"{name} says {said}")
+
+
+def test_the_smoothing_that_somebody_chose_is_there_the_next_time(
+    rig: PageRig, browser: Browser, trained: str
+) -> None:
+    slider = '[aria-label="Smoothing"]'
+    browser.open(f"/run/{trained}")
+    before = browser.find(slider).get_attribute("aria-valuenow")
+    browser.find(f"{slider} [tabindex]").focus()
+    browser.keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    changed = browser.until(lambda: differs(browser, slider, before), "the slider has moved")
+    browser.open("/fleet")
+    browser.open(f"/run/{trained}")
+    browser.until(lambda: browser.find(slider).get_attribute("aria-valuenow") == changed, "as it was left")
+
+
+def differs(browser: Browser, css: str, before: str | None) -> str | None:
+    now = browser.find(css).get_attribute("aria-valuenow")
+    return now if now != before else None
 
 
 def test_ten_open_pages_ask_telemetry_as_one_does(rig: PageRig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nicegui import ui
+from nicegui import app, ui
 
 from runspine.errors import RunspineError
 from runspine.wire.v1.trainer_pb2 import GetResponse
@@ -15,6 +15,8 @@ from services.dashboard.pages.notices import loading
 
 GROW_SECONDS = 1.0
 LOOK_SECONDS = 5.0
+# Until a visitor chooses: returns of single episodes jump about, and stay visible behind the line.
+SMOOTHING = 0.6
 FIRST = ("episodic_return", "episode_reward", "ep_rew_mean", "eval", "episodic_length", "SPS", "time/fps")
 
 
@@ -47,7 +49,7 @@ class ChartWall:
             )
             ui.label("Smoothing").classes("rs-quiet")
             self._smoothing = (
-                ui.slider(min=0, max=0.99, step=0.01, value=0)
+                ui.slider(min=0, max=0.99, step=0.01, value=app.storage.user.get("smoothing", SMOOTHING))
                 .props('label aria-label="Smoothing"')
                 .classes("rs-slider")
             )
@@ -105,6 +107,7 @@ class ChartWall:
         return chart.classes("rs-card")
 
     def _show(self) -> None:
+        app.storage.user["smoothing"] = self._smoothing.value
         for chart in self._charts.values():
             chart.show(
                 axis=str(self._axis.value), smoothing=self._smoothing.value, logarithmic=bool(self._log.value)

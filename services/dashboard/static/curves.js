@@ -22,6 +22,15 @@ const compact = (value) => {
   if (size >= 1e4) return +(value / 1e3).toPrecision(3) + "k";
   return String(+value.toPrecision(4));
 };
+// Ticks in one unit, with as many digits as tell neighbours apart: from 15,003 to 15,009 not six times 15k.
+const ticks = (first, last) => {
+  const size = Math.max(Math.abs(first), Math.abs(last)), step = (last - first) / 10 || size || 1;
+  const [unit, sign] = size < 1e4 ? [1, ""] : size < 1e6 ? [1e3, "k"] : size < 1e9 ? [1e6, "M"] : [1e9, "G"];
+  const digits = Math.min(20, Math.max(0, Math.ceil(-Math.log10(step / unit))));
+  if (unit > 1 && digits > 2) return (value) => value.toLocaleString("en");
+  return (value) => (Math.abs(value) < unit / 10 ? compact(value) : +(value / unit).toFixed(digits) + sign);
+};
+const reach = (values) => values.reduce(([low, high], value) => (value === null ? [low, high] : [Math.min(low, value), Math.max(high, value)]), [Infinity, -Infinity]);
 const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 // Charts that want the same of one run ask together, and say which state of a curve they have.
@@ -178,27 +187,41 @@ export default {
         });
       });
       const named = this.data.length > 1;
+      const across = this.axis === "time" ? undefined : ticks(...(this.range || this.extent || [0, 0]));
+      const shown = reach(this.data.flatMap((one) => (this.logarithmic ? one.y : [...one.y, ...one.low, ...one.high])));
+      const up = this.logarithmic || shown[0] > shown[1] ? compact : ticks(...shown);
       this.chart.setOption({
         animation: false, grid: { left: 8, right: 14, top: named ? 30 : 10, bottom: 2, containLabel: true },
         legend: named ? { top: 0, textStyle: { color: ink }, data: this.data.map((one) => one.label) } : { show: false },
         tooltip: { trigger: "axis", confine: true, order: "valueDesc", formatter: (items) => this.tip(items) },
-        xAxis: { type: this.axis === "time" ? "time" : "value", min: "dataMin", max: "dataMax", axisLabel: { color: ink, hideOverlap: true, formatter: this.axis === "time" ? undefined : compact }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
-        yAxis: { type: this.logarithmic ? "log" : "value", scale: true, axisLabel: { color: ink, formatter: compact }, splitLine: { lineStyle: { color: line } } },
+        xAxis: { type: this.axis === "time" ? "time" : "value", min: "dataMin", max: "dataMax", axisLabel: { color: ink, hideOverlap: true, formatter: across }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
+        yAxis: { type: this.logarithmic ? "log" : "value", scale: true, axisLabel: { color: ink, formatter: up }, splitLine: { lineStyle: { color: line } } },
         dataZoom: [{ type: "inside", filterMode: "none", throttle: 80 }],
         series,
       }, { replaceMerge: ["series"] });
       this.$el.dataset.last = Math.max(0, ...this.data.map((one) => one.x[one.x.length - 1] ?? 0));
+      this.plot.setAttribute("aria-label", `Chart of ${this.title}${this.words(across, up, shown)}`);
       const points = this.data.reduce((sum, one) => sum + one.points, 0);
       this.$el.dataset.points = points;
       this.$el.dataset.exact = this.data.every((one) => one.exact);
       if (!points) this.note.textContent = "No points yet.";
+    },
+    // What the axes say, for whoever cannot see them.
+    words(across, up, shown) {
+      const ends = this.range || this.extent;
+      if (!ends || shown[0] > shown[1]) return "";
+      const say = across || ((value) => new Date(value / 1000).toLocaleString());
+      return `: ${this.axis} ${say(ends[0])} to ${say(ends[1])}, values ${up(shown[0])} to ${up(shown[1])}`;
     },
     tip(items) {
       const shown = items.filter((item) => item.seriesName && !item.seriesName.startsWith("series"));
       if (!shown.length) return "";
       const x = shown[0].value[0];
       const head = this.axis === "time" ? new Date(x).toLocaleString() : `${this.axis} ${Math.round(x).toLocaleString("en")}`;
-      return [escaped(head), ...shown.map((item) => `${item.marker} ${escaped(item.seriesName)} <b>${compact(item.value[1])}</b>`)].join("<br>");
+      // A smoothed line says beside its own value what was measured there.
+      const measured = (item) => this.data.find((one) => one.label === item.seriesName)?.y[item.dataIndex];
+      const raw = (item) => (this.smoothing && typeof measured(item) === "number" ? ` <span class="rs-quiet">measured ${compact(measured(item))}</span>` : "");
+      return [escaped(head), ...shown.map((item) => `${item.marker} ${escaped(item.seriesName)} <b>${compact(item.value[1])}</b>${raw(item)}`)].join("<br>");
     },
   },
 };
