@@ -33,8 +33,8 @@ settings.load_profile("runspine")
 
 # Tests that run at the same time start their stacks on ports of their own.
 if worker := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):
-    first = 10_000 + int(worker) % 4 * 3_000
-    os.environ["RUNSPINE_PORTS"] = f"{first}-{first + 2_999}"
+    first = 10_000 + int(worker) % 8 * 1_500
+    os.environ["RUNSPINE_PORTS"] = f"{first}-{first + 1_499}"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from runspine.wire.v1 import artifacts_pb2 as wire
 from services.dashboard.pages.checkpoint_import import ask_import
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.evaluating import ask_evaluation
-from services.dashboard.pages.frame import frame
+from services.dashboard.pages.frame import frame, page
 from services.dashboard.pages.integrity import integrity_badge
 from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.run_files import address
@@ -24,7 +24,7 @@ SOURCES = {"evaluation": "evaluated", "checkpoint": "as the trainer said", "trai
 
 
 def add_checkpoints_page(desk: Desk) -> None:
-    @ui.page("/checkpoints")
+    @page("/checkpoints")
     async def checkpoints(request: Request, env: str = "", algo: str = "", run: str = "") -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Checkpoints", "/checkpoints"):

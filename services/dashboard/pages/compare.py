@@ -16,7 +16,7 @@ from services.dashboard.core.hyperparameters import side_by_side
 from services.dashboard.edges.figures import AXES, RETURNS, runs_of, series_names
 from services.dashboard.pages.curves import Curves, Source
 from services.dashboard.pages.desk import Desk, Visitor
-from services.dashboard.pages.frame import frame
+from services.dashboard.pages.frame import frame, page
 from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.run_charts import in_order
 from services.dashboard.pages.scrubber import Played, Scrubber
@@ -54,7 +54,7 @@ class Choice:
 
 
 def add_compare_page(desk: Desk) -> None:
-    @ui.page("/compare")
+    @page("/compare")
     async def compare(request: Request) -> None:
         visitor = desk.visitor(request)
         asked = request.query_params

@@ -24,7 +24,7 @@ from services.dashboard.core.runbook import RunBook
 from services.dashboard.edges.lag import ingest_lag
 from services.dashboard.pages.desk import Desk, Visitor
 from services.dashboard.pages.fleet_storage import ask_storage, draw_storage, draw_storage_trouble
-from services.dashboard.pages.frame import frame
+from services.dashboard.pages.frame import frame, page
 from services.dashboard.pages.notices import empty, problem, until_open
 from services.dashboard.pages.section import Section
 from services.dashboard.pages.tables import plain_table
@@ -35,7 +35,7 @@ HEARD_SECONDS = 10
 
 
 def add_fleet_page(desk: Desk) -> None:
-    @ui.page("/fleet")
+    @page("/fleet")
     async def fleet(request: Request) -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Fleet", "/fleet"):

@@ -19,11 +19,18 @@ NAVIGATION = (
 )
 THEMES = {"auto": None, "light": False, "dark": True}
 THEME_ICONS = {"auto": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
+# On a busy machine a page comes late; NiceGUI's three seconds would make an error of it.
+BUILD_SECONDS = 30.0
 HEAD = """
 <link rel="icon" href="/static/icon.svg">
 <link rel="stylesheet" href="/static/runspine.css">
 <script src="/static/cells.js"></script>
 """
+
+
+def page(path: str) -> ui.page:
+    """Decorates what draws the page at this address."""
+    return ui.page(path, response_timeout=BUILD_SECONDS)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from services.dashboard.core.command import submit_command
 from services.dashboard.core.draft import Draft, as_plain, from_plain, params_of
 from services.dashboard.core.preflight import Check, may_launch, preflight
 from services.dashboard.pages.desk import Desk, Visitor
-from services.dashboard.pages.frame import frame
+from services.dashboard.pages.frame import frame, page
 from services.dashboard.pages.new_form import STARTERS, RunForm
 from services.dashboard.pages.new_presets import choose_preset, paste_run_file
 from services.dashboard.pages.notices import empty, problem, until_open
@@ -41,7 +41,7 @@ LOOKS = {"bad": ("cancel", "rs-bad"), "know": ("info", "rs-warn"), "good": ("che
 
 
 def add_new_page(desk: Desk) -> None:
-    @ui.page("/new")
+    @page("/new")
     async def new(request: Request) -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "New run", "/new"):

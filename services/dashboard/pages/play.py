@@ -15,7 +15,7 @@ from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import PLAY, Play
 from runspine.wire.v1.trainer_pb2 import GetRequest, ListRunnersRequest, SubmitRequest
 from services.dashboard.pages.desk import Desk, Visitor
-from services.dashboard.pages.frame import frame
+from services.dashboard.pages.frame import frame, page
 from services.dashboard.pages.notices import empty, problem
 from services.dashboard.pages.player import actors_for, draw_player, title_of
 
@@ -26,7 +26,7 @@ TURNS = {"auto": "as the env is", "turns": "each step waits for a key", "time": 
 
 
 def add_play_page(desk: Desk) -> None:
-    @ui.page("/play")
+    @page("/play")
     async def play(request: Request, runs: str = "", env: str = "") -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Play", "/play"):

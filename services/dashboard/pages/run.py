@@ -9,7 +9,7 @@ from runspine.errors import RunspineError
 from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY
 from runspine.wire.v1.trainer_pb2 import GetRequest, GetResponse
 from services.dashboard.pages.desk import Desk, Visitor
-from services.dashboard.pages.frame import frame
+from services.dashboard.pages.frame import frame, page
 from services.dashboard.pages.notices import problem
 from services.dashboard.pages.run_charts import draw_charts
 from services.dashboard.pages.run_config import draw_config
@@ -34,14 +34,12 @@ TABS = {
     "config": ("Parameters", draw_config),
     "history": ("History", draw_history),
 }
-# On a busy machine a page comes late; NiceGUI's three seconds would make an error of it.
-BUILD_SECONDS = 30.0
 # Tabs that only runs of one mode have, and begin with.
 OWN = {EVALUATE: "evaluations", PLAY: "play"}
 
 
 def add_run_page(desk: Desk) -> None:
-    @ui.page("/run/{run_id}", response_timeout=BUILD_SECONDS)
+    @page("/run/{run_id}")
     async def run(request: Request, run_id: str, tab: str = "") -> None:
         visitor = desk.visitor(request)
         with frame(desk, visitor, "Run", "/"):

@@ -11,7 +11,7 @@ from nicegui import ui
 
 from services.dashboard.core.group import KEYS, Pile, piles
 from services.dashboard.pages.desk import Desk, Visitor
-from services.dashboard.pages.frame import frame
+from services.dashboard.pages.frame import frame, page
 from services.dashboard.pages.runs_acts import RunsActs
 from services.dashboard.pages.runs_grid import OPTIONS
 
@@ -43,7 +43,7 @@ class View:
 
 
 def add_runs_page(desk: Desk) -> None:
-    @ui.page("/")
+    @page("/")
     def runs(request: Request) -> None:
         visitor = desk.visitor(request)
         asked = request.query_params
