@@ -19,14 +19,14 @@ help:
 run: $(VENV)/.stack ## install, start everything here, train a small run and show it
 	$(BIN)/runspine train examples/ppo_cartpole.yaml --set total_steps=100_000
 
-# Most of the time tests wait for processes, so more of them than cores run at once; chaos and promises in
-# seconds want the machine to themselves. A few that fail are tried again (tests/again.py), but not of chaos.
+# Most of the time tests wait for processes, so more of them than cores run at once; promises in seconds want
+# the machine to themselves, chaos half of it. A few that fail are tried again (tests/again.py), but not of chaos.
 JOBS ?= 4
 
 test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
 	$(BIN)/python -m tests.again -m "not chaos and not alone and not long" -q -n $(JOBS) --dist loadfile
 	$(BIN)/python -m tests.again -m "alone and not chaos and not long" -q
-	$(BIN)/python -m pytest -m "chaos and not long" -q
+	$(BIN)/python -m pytest -m "chaos and not long" -q -n 2 --dist loadfile
 
 check: lint types test ## style, types and tests: what CI runs, fastest first
 

@@ -244,7 +244,7 @@ def test_two_runs_are_compared_and_replayed_in_lock_step(
     browser.open(f"/compare?run={trained}&run={other}")
     browser.sees("Final (IQM")
     browser.until(lambda: points(browser, "return") > 0, "the curves")
-    assert "seed" in browser.find(".rs-main").text
+    browser.until(lambda: "seed" in browser.find(".rs-main").text, "what differs")
     browser.press("button", "Play them")
     browser.until(lambda: browser.text().count("exact: all") == 2, "two exact replays")
     browser.press('.rs-control[aria-label="One step on"]')

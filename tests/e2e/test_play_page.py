@@ -198,6 +198,7 @@ def test_an_episode_is_played_on_from_the_step_that_the_scrubber_shows(
     rig.cancel(child)
 
 
+@pytest.mark.long
 def test_a_training_goes_on_from_the_step_that_the_scrubber_shows(rig: PageRig, browser: Browser) -> None:
     parent = play(rig, *LAKE, "--actor", "random", "--episodes", 1, "--fps", 500)
     steps = listed(rig, parent)[0]["episode"]["steps"]

@@ -94,6 +94,13 @@ def flip_in_volume(folder: Path, data: bytes) -> None:
 Spoil = Callable[[bytes], Awaitable[None]]
 
 
+async def with_damage(stub: Any, run: str, digest: str) -> dict[str, wire.CheckpointCard] | None:
+    """Checkpoints by digest, once this one is known to be corrupt."""
+    cards = stub.ListCheckpoints(wire.ListCheckpointsRequest(run=run)).cards
+    shown = {card.artifact.digest: card for card in cards}
+    return shown if shown[digest].artifact.integrity == wire.CORRUPT else None
+
+
 async def check_one_flipped_byte(rig: Rig, spoil: Spoil) -> None:
     """It is found by the scrub, shown by the registry, never loaded, and resume falls back."""
     run = await rig.run(ended=False)
@@ -108,10 +115,8 @@ async def check_one_flipped_byte(rig: Rig, spoil: Spoil) -> None:
     await spoil(bad)
     said = (await corrupt(rig, run, 60)).artifact_corrupt
     assert (said.digest, said.found_by) == (newer, "scrub")
-    # The registry shows it, and names that stand for the best and the latest skip it.
-    cards = stub.ListCheckpoints(wire.ListCheckpointsRequest(run=run)).cards
-    shown = {card.artifact.digest: card for card in cards}
-    assert shown[newer].artifact.integrity == wire.CORRUPT
+    # The registry shows it when it has read that; names that stand for the best and the latest skip it.
+    shown = await eventually(lambda: with_damage(stub, run, newer), 30)
     assert "corrupt" in shown[newer].obstacle
     assert set(shown[older].aliases) >= {"best", "latest"}
     assert artifact_of(stub, f"{run}:latest").digest == older

@@ -90,6 +90,7 @@ async def seen(home: Path, client: Client, runs: list[str], folder: Path) -> dic
     return told
 
 
+@pytest.mark.long
 async def test_a_restored_system_shows_the_same_runs_curves_and_checkpoints(tmp_path: Path) -> None:
     old, new, folder = tmp_path / "old", tmp_path / "new", tmp_path / "backup"
     async with running_stack(old, slots=1, only=PARTS, settings=QUICK) as stack:

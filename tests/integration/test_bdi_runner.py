@@ -120,6 +120,7 @@ def test_the_agent_learns_frozen_lake_and_its_mind_can_be_watched(tmp_path: Path
     assert newest["meta"] == {"algo": "qlearning", "env_id": "FrozenLake-v1", "seed": 1, "return_mean": 1.0}
 
 
+@pytest.mark.long
 def test_a_run_killed_and_resumed_ends_with_the_same_table_bit_for_bit(tmp_path: Path) -> None:
     how = {"kwargs": {"is_slippery": True}, "checkpoint_every": 500}
     whole = train(tmp_path / "whole", 6000, **how)

@@ -23,6 +23,7 @@ def bench(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_one_part_is_measured_and_the_report_says_which_are_missing(tmp_path: Path) -> None:
     done = bench(tmp_path, "control")
     assert done.returncode == 0, done.stderr

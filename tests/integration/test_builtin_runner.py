@@ -76,7 +76,7 @@ def differences(one: Any, other: Any, where: str = "") -> list[str]:
 
 # PPO is killed and resumed in tests/chaos/test_exact_resume.py, by real workers.
 @pytest.mark.parametrize(
-    "run", [run if run == "dqn" else pytest.param(run, marks=pytest.mark.long) for run in RUNS]
+    "run", [run if run == "qlearning" else pytest.param(run, marks=pytest.mark.long) for run in RUNS]
 )
 def test_a_killed_training_resumed_ends_bit_for_bit_as_if_undisturbed(
     tmp_path: Path, calm: Callable[[str], Trainer], run: str

@@ -88,6 +88,7 @@ def test_the_script_does_the_same_whether_or_not_it_is_recorded(trained: Scripte
     assert {path.name for path in alone.folder.iterdir()} == {"output.txt", "runs", "telemetry.jsonl"}
 
 
+@pytest.mark.long
 def test_a_saved_model_is_evaluated_by_the_script_and_the_evaluation_ends(tmp_path: Path) -> None:
     done = stand_in(
         tmp_path / "critic",

@@ -120,6 +120,7 @@ def until_nothing_is_empty(server: Prometheus, queries: dict[str, str], seconds:
         time.sleep(0.5)
 
 
+@pytest.mark.long
 async def test_no_panel_is_empty_and_every_alert_knows_its_series(tmp_path: Path) -> None:
     assert len(DASHBOARDS) == 5
     async with (

@@ -49,7 +49,10 @@ def ended(trainer: Trainer) -> Iterator[Trainer]:
             trainer.process.wait()
 
 
-@pytest.mark.parametrize(("runner", "envs"), [(BuiltinRunner, "num_envs"), (Sb3Runner, "n_envs")])
+@pytest.mark.parametrize(
+    ("runner", "envs"),
+    [(BuiltinRunner, "num_envs"), pytest.param(Sb3Runner, "n_envs", marks=pytest.mark.long)],
+)
 def test_all_envs_of_a_run_are_seen(
     runner: Any, envs: str, watcher: Watcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,6 +240,7 @@ def test_who_does_not_fit_is_refused_before_anything_is_submitted(shell: Shell, 
     assert shell.json("ls", "--limit", 1)["runs"] == before
 
 
+@pytest.mark.long
 def test_a_bdi_agent_plays_with_plans_from_a_file_and_its_steps_and_mind_are_on_record(shell: Shell) -> None:
     run_id = submitted(shell, *FROZEN_LAKE, "--actor", f"bdi:{PLANS}", "--episodes", 1, "--fps", 500)
     episodes(shell, run_id)

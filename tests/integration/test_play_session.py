@@ -118,6 +118,7 @@ def test_a_fork_that_diverges_does_not_begin(tmp_path: Path) -> None:
     other.end()
 
 
+@pytest.mark.long
 def test_a_person_hands_over_to_a_bdi_agent_and_goes_on_when_its_plans_fail(tmp_path: Path) -> None:
     game = Game(tmp_path / "g", *LAKE, "--steps-per-second", 20)
     game.until(lambda: game.hud.get("waiting"))

@@ -40,6 +40,7 @@ async def highest_rss(service: TelemetryProcess, until: asyncio.Event) -> float:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_one_message_a_second_neither_stalls_ingest_nor_grows_memory(archived: Archived) -> None:
     service = archived.start(RUNSPINE_FOLLOW_MIB=str(WINDOW_MIB))
     run_id = await archived.rig.submit("true")

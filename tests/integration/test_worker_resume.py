@@ -9,6 +9,8 @@ import time
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
+import pytest
+
 from runspine.blobs import S3Blobs
 from runspine.wire.v1.facts_pb2 import HANDED_BACK, NOT_STARTED
 from runspine.wire.v1.spec_pb2 import WarmStart
@@ -95,6 +97,7 @@ async def test_a_run_without_any_good_checkpoint_begins_anew_and_says_so(bay: Ba
     assert any("begins anew" in text for text in await bay.remarks(run_id))
 
 
+@pytest.mark.long
 async def test_s3_away_delays_uploads_but_neither_the_run_nor_its_count(frail: Bay) -> None:
     worker = frail.worker(RUNSPINE_UPLOAD_WAIT="1")
     run_id = await frail.count(3, 1.5)

@@ -16,11 +16,15 @@ from typing import Any
 from tests.fixtures.environment import clean_environment
 
 ROOT = Path(__file__).parents[2]
-UNREACHABLE = 3
+UNREACHABLE, NOT_FOUND = 3, 4
 
 
 class Away(AssertionError):
     """Nothing answers."""
+
+
+class NotThere(AssertionError):
+    """There is no such thing, or not yet."""
 
 
 class Shell:
@@ -36,6 +40,8 @@ class Shell:
         )
         if done.returncode == UNREACHABLE != code:
             raise Away(done.stderr)
+        if done.returncode == NOT_FOUND != code:
+            raise NotThere(done.stderr)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
