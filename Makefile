@@ -22,11 +22,13 @@ run: $(VENV)/.stack ## install, start everything here, train a small run and sho
 # Most of the time tests wait for processes, so more of them than cores run at once; promises in seconds want
 # the machine to themselves, chaos half of it. A few that fail are tried again (tests/again.py), but not of chaos.
 JOBS ?= 4
+# A file's tests share a stack and stay together, in the order of folders: unit tests fill the gaps at the end.
+SLOW_FIRST := --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
-	$(BIN)/python -m tests.again -m "not chaos and not alone and not long" -q -n $(JOBS) --dist loadfile
+	$(BIN)/python -m tests.again -m "not chaos and not alone and not long" -q -n $(JOBS) $(SLOW_FIRST)
 	$(BIN)/python -m tests.again -m "alone and not chaos and not long" -q
-	$(BIN)/python -m pytest -m "chaos and not long" -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "chaos and not long" -q -n 2 $(SLOW_FIRST)
 
 check: lint types test ## style, types and tests: what CI runs, fastest first
 

@@ -171,7 +171,8 @@ def test_a_script_asked_to_stop_leaves_its_last_steps_and_its_agent(tmp_path: Pa
     assert running.wait(60) == 143, running.output
     assert "Traceback" not in running.output
     (checkpoint,) = running.artifacts("checkpoint")
-    assert checkpoint["step"] == running.steps or checkpoint["step"] == running.steps + 2
+    # The script counts before it steps both envs, and may have been stopped between them.
+    assert 0 <= checkpoint["step"] - running.steps <= 2
     assert running.steps >= max(step for step, _ in running.printed)
     assert torch.load(running.folder / checkpoint["path"], weights_only=True)
 
