@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -79,14 +77,9 @@ async def test_an_append_to_a_frozen_server_is_unknown_and_its_retry_is_stored_o
     connect: Connect, nats_server: NatsServer
 ) -> None:
     client, patient = await connect("writer", timeout=1.0), await connect("reader", timeout=60)
-    assert nats_server.process
     commit_id = new_ulid()
-    os.kill(nats_server.process.pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(Unknown):
-            await client.log.append("runs.a", [fact(1)], expected=Version(), commit_id=commit_id)
-    finally:
-        os.kill(nats_server.process.pid, signal.SIGCONT)
+    with nats_server.frozen(), pytest.raises(Unknown):
+        await client.log.append("runs.a", [fact(1)], expected=Version(), commit_id=commit_id)
     async with asyncio.timeout(90):
         while True:
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +62,10 @@ async def test_what_is_appended_is_stored_in_order_and_gone_from_disk(bench: Ben
 
 async def test_few_are_in_flight_and_the_rest_waits_on_disk(bench: Bench, nats_server: NatsServer) -> None:
     await bench.start()
-    assert nats_server.process
-    nats_server.process.send_signal(signal.SIGSTOP)
-    try:
+    with nats_server.frozen():
         await bench.shipper.append(bench.records(1, 200))
         await asyncio.sleep(0.5)
         assert bench.rig.publisher.waiting == IN_FLIGHT
-    finally:
-        nats_server.process.send_signal(signal.SIGCONT)
     async with asyncio.timeout(60):
         await bench.shipper.finish()
     assert sorted(set(await bench.numbers())) == list(range(1, 201))
