@@ -120,6 +120,7 @@ def shown(browser: Browser) -> list[str]:
     return browser.each(".rs-watch-tile:not([hidden])", "element.dataset.slot")
 
 
+@pytest.mark.long
 def test_what_is_shown_is_recorded_to_a_clip(
     rig: PageRig, browser: Browser, run_id: str, tmp_path: Path
 ) -> None:

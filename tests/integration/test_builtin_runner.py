@@ -97,6 +97,7 @@ def test_a_killed_training_resumed_ends_bit_for_bit_as_if_undisturbed(
     assert f"resumed at step {step:,}" in resumed.output
 
 
+@pytest.mark.long
 def test_a_training_asked_to_stop_saves_says_so_and_can_be_gone_on_with(
     tmp_path: Path, calm: Callable[[str], Trainer]
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_finished_training_tells_steps_episodes_metrics_checkpoints_and_a_summ
     assert "steps/s" in done.output
 
 
+@pytest.mark.long
 def test_a_warm_start_takes_the_weights_alone_and_begins_at_the_beginning(
     tmp_path: Path, calm: Callable[[str], Trainer]
 ) -> None:
@@ -166,9 +168,19 @@ def test_a_warm_start_takes_the_weights_alone_and_begins_at_the_beginning(
 @pytest.mark.parametrize(
     ("run", "more", "kind", "why"),
     [
-        ("ppo", ["--env-id", "Acrobot-v1"], "warm_start", "its env CartPole-v1, this run's Acrobot-v1"),
         ("ppo", ["--gamma", "0.5"], "resume", "gamma 0.99 → 0.5"),
-        ("dqn", [], "resume", "its algorithm ppo, this run's dqn"),
+        *(
+            pytest.param(*other, marks=pytest.mark.long)
+            for other in (
+                (
+                    "ppo",
+                    ["--env-id", "Acrobot-v1"],
+                    "warm_start",
+                    "its env CartPole-v1, this run's Acrobot-v1",
+                ),
+                ("dqn", [], "resume", "its algorithm ppo, this run's dqn"),
+            )
+        ),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused_with_the_reason(

@@ -140,6 +140,7 @@ def played(act: Any, seed: int, count: int) -> list[float]:
     return returns
 
 
+@pytest.mark.long
 def test_an_sb3_file_is_imported_and_evaluated_as_the_library_itself_would_play(
     shell: Shell, tmp_path: Path
 ) -> None:

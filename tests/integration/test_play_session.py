@@ -108,6 +108,7 @@ def test_a_fork_goes_on_from_the_very_step_and_its_first_steps_are_the_same(
     assert f"replayed exactly: {at} steps" in other.trainer.output
 
 
+@pytest.mark.long
 def test_a_fork_that_diverges_does_not_begin(tmp_path: Path) -> None:
     original = by_chance(tmp_path / "a")
     original.blocks[0].reward.data = bytes(len(original.blocks[0].reward.data))

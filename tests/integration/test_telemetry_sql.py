@@ -26,6 +26,7 @@ async def ask(stub: Any, run_id: str, query: str, **how: Any) -> list[dict[str, 
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.long
 async def test_many_questions_at_once_are_all_answered(archived: Archived) -> None:
     """Children of a process with many threads, which a fork would have copied in any state."""
     run_id = await archived.rig.submit("true")
