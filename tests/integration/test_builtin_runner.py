@@ -176,7 +176,7 @@ def test_a_warm_start_takes_the_weights_alone_and_begins_at_the_beginning(
             "warm_start",
             "its env CartPole-v1, this run's Acrobot-v1",
             marks=pytest.mark.long,
-        ),  # fmt: skip
+        ),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused_with_the_reason(
