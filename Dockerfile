@@ -4,8 +4,8 @@
 #   worker-cuda  the same with torch for CUDA
 #   worker-more  the worker, and a virtualenv each for the runners whose needs differ
 #
-# No feature of BuildKit is used: it builds wherever an engine runs. Where packages come from is said by
-# build arguments (pip reads PIP_* by itself); none of them stays in the image.
+# No feature of BuildKit is used, so it builds with any engine. Package sources are set by build arguments
+# (pip reads PIP_* by itself); none of them stays in the image.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS base
@@ -36,7 +36,7 @@ WORKDIR /src
 RUN python3 -m venv /opt/runspine
 COPY pyproject.toml constraints.txt ./
 # Enough of a package for pip to learn the dependencies; the real one replaces it below.
-RUN mkdir runspine services bench && touch README.md LICENSE && echo '__version__ = "0"' > runspine/__init__.py
+RUN mkdir runspine services && touch README.md LICENSE && echo '__version__ = "0"' > runspine/__init__.py
 
 FROM builder AS service-venv
 RUN pip install -c constraints.txt ".[orchestrator,telemetry,artifacts,dashboard]"

@@ -2,33 +2,39 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# What looks at the virtualenv from outside is not part of it.
+# Tools that inspect the virtualenv from outside.
 TOOLS := build/tools/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check lint types proto docs dist chaos fuzz bench screenshots learn compose-test audit sbom clean
+.PHONY: help run test nightly coverage check lint types proto docs dist chaos fuzz bench screenshots learn compose-test audit sbom clean
 
-# Under a heading `##@`, whatever has a `##`; what is seldom needed stands in CONTRIBUTING.md.
+# Lists each target with a `##` under its heading `##@`; the others are in CONTRIBUTING.md.
 help:
 	@awk -F ':.*## ' '/^##@/{printf "%s%s\n", gap, substr($$0, 5); gap = "\n"} \
 	  /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo; echo "seldom: test-long, compose-test, audit, sbom (CONTRIBUTING.md)"
+	@echo; echo "seldom: coverage, compose-test, audit, sbom (CONTRIBUTING.md)"
 
 ##@ every day
 run: $(VENV)/.stack ## install, start everything here, train a small run and show it
 	$(BIN)/runspine train examples/ppo_cartpole.yaml --set total_steps=100_000
 
-# Most of the time tests wait for processes, so more of them than cores run at once; promises in seconds want
-# the machine to themselves, chaos half of it. A few that fail are tried again (tests/again.py), but not of chaos.
+# Tests wait for processes much of the time, so more of them than cores run at once. Afterwards, chaos, and then
+# promises in seconds with nothing else running. Each test runs once.
 JOBS ?= 4
-# A file's tests share a stack and stay together, in the order of folders: unit tests fill the gaps at the end.
-SLOW_FIRST := --dist loadfile --no-loadscope-reorder
+# The tests of a file share a stack and stay together, in the order of folders: unit tests fill the gaps at the end.
+SHARED := --dist loadfile --no-loadscope-reorder
+# Modules are compiled once, not by each of the thousands of processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
-test: $(VENV)/.dev ## run the tests (a quarter of an hour on two cores)
-	$(BIN)/python -m tests.again -m "not chaos and not alone and not long" -q -n $(JOBS) $(SLOW_FIRST)
-	$(BIN)/python -m tests.again -m "alone and not chaos and not long" -q
-	$(BIN)/python -m pytest -m "chaos and not long" -q -n 2 $(SLOW_FIRST)
+test: $(VENV)/.dev ## run the tests (eight minutes on two cores)
+	$(BIN)/python -m pytest -q -m "not chaos and not alone and not long" -n $(JOBS) $(SHARED)
+	$(BIN)/python -m pytest -q -m "chaos and not long" -n 2 $(SHARED) tests/chaos
+	$(BIN)/python -m pytest -q -m "alone and not long" $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
+
+# Lines and branches of the pure core (pyproject.toml names it) that the unit tests execute.
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 2 $(SHARED) --cov --cov-report=term tests/unit
 
 check: lint types test ## style, types and tests: what CI runs, fastest first
 
@@ -38,6 +44,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tests.drift
+	$(BIN)/python -m tests.tools.imports
+	$(BIN)/python -m tests.tools.walks
+	$(BIN)/python -m tests.tools.house
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -56,11 +65,11 @@ clean: ## remove the virtualenv and everything built; var/ is kept
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ proofs, minutes to hours
-# `quick` takes minutes; `full` a quarter of an hour, and it wants the machine alone. PEERS is a Python that has bench/peers.txt.
+# `quick` takes minutes; `full` a quarter of an hour, and it wants the machine alone. PEERS is a Python that has runspine/bench/peers.txt.
 SIZE ?= quick
 PEERS ?= build/peers/bin/python
 
-bench: $(VENV)/.dev $(if $(filter build/peers/%,$(PEERS)),build/peers/.asked) ## measure everything beside other tools, into build/bench: make bench SIZE=full
+bench: $(VENV)/.dev $(if $(filter build/peers/%,$(PEERS)),build/peers/.asked) ## measure everything, with other tools for comparison, into build/bench: make bench SIZE=full
 	$(BIN)/runspine bench report --size $(SIZE) --peers $(PEERS)
 
 # How long `make chaos` goes on, and each target of `make fuzz`; the seed of chaos, another each time when none is given.
@@ -73,23 +82,22 @@ chaos: $(VENV)/.dev ## break everything at random under fifty runs: make chaos S
 fuzz: $(VENV)/.dev ## hostile input for each reader, SECONDS=600 long; what breaks one is kept in tests/corpus
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-learn: $(VENV)/.dev ## train every built-in algorithm and print its returns beside the published ones (an hour)
-	$(BIN)/python -m bench.learn
+nightly: $(VENV)/.dev ## every proof that `make test` leaves out, with a table of what ran, passed and could not run
+	$(BIN)/python -m tests.tools.nightly --seconds $(SECONDS)
 
-# The tests that take longest, one by one.
-test-long: $(VENV)/.dev
-	$(BIN)/python -m pytest -m long -q --timeout=900
+learn: $(VENV)/.dev ## train every built-in algorithm and print its returns next to the published ones (an hour)
+	$(BIN)/python -m runspine.bench.trainers.learn
 
 # The image built, all of docker-compose.yml run, every container restarted: half an hour.
 compose-test: $(VENV)/.dev
-	RUNSPINE_COMPOSE_TEST=1 RUNSPINE_COMPOSE_CACHE=build/compose $(BIN)/python -m pytest tests/integration/test_deploy_compose.py -q -s
+	RUNSPINE_COMPOSE_TEST=1 RUNSPINE_COMPOSE_CACHE=build/compose $(BIN)/python -m pytest tests/integration/deploy/test_deploy_compose.py -q -s
 
 screenshots: $(VENV)/.dev ## take pictures of every view of the web page, into docs/images
-	$(BIN)/python -m bench.screenshots
+	$(BIN)/python -m runspine.bench.pages.screenshots
 
-# Known weaknesses of what is installed; needs the network.
-audit: $(TOOLS)/pip-audit
-	$(TOOLS)/pip-audit --skip-editable --path $(VENV)/lib/python3.11/site-packages
+# Known vulnerabilities of what is installed; fails when it could not audit everything, so it needs the network.
+audit: $(VENV)/.dev $(TOOLS)/pip-audit
+	$(BIN)/python -m tests.tools.audit $(TOOLS)/pip-audit $(VENV)/lib/python3.11/site-packages
 
 # A CycloneDX list of what is installed, in build/sbom.json.
 sbom: $(TOOLS)/pip-audit
@@ -111,10 +119,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 $(TOOLS)/pip-audit:
 	$(PYTHON) -m venv build/tools
-	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom || \
+	  { echo "could not install pip-audit and cyclonedx-bom into build/tools: nothing was audited" >&2; exit 1; }
 
-# Without the network they are missing there, and the report says so.
-build/peers/.asked: bench/peers.txt
+# Without the network they are missing, and the report names them as missing.
+build/peers/.asked: runspine/bench/peers.txt
 	$(PYTHON) -m venv build/peers
 	-build/peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -1,7 +1,7 @@
-"""What the site shows beyond docs/: files of the repository that a page links to.
+"""Add files of the repository outside docs/ that a page links to.
 
-In the repository a page says `../../examples/sdk_trainer.py`, and that works there. In the site the same link
-leads to a page of its own, made from the file when the site is built.
+In the repository a page links to `../../examples/sdk_trainer.py`. In the site the same link leads to a page
+that is made from the file when the site is built.
 """
 
 from __future__ import annotations

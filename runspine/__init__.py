@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runspine.sdk import (
-        Diverged,
+        DivergedError,
         Run,
         checkpoint,
         finish,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Diverged",
+    "DivergedError",
     "Run",
     "__version__",
     "checkpoint",
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The SDK is loaded when it is first used: the command line and the services never need it."""
+    """Load the SDK on first use: the command line and the services do not need it."""
     if name in __all__:
         return getattr(importlib.import_module("runspine.sdk"), name)
     raise AttributeError(f"module 'runspine' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What can go wrong for somebody who uses Runspine. Light, so that the command line can import it."""
+"""Errors a user can act on, and the violation of one input field. Imports nothing, so the CLI starts fast."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that is wrong with an input: which field, what, and where it was written."""
+    """One input field: its path, what is wrong and the remedy, and its place in the file."""
 
     field: str
-    description: str
+    message: str
     where: str = ""
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.where, self.field, self.description) if part)
+        return ": ".join(part for part in (self.where, self.field, self.message) if part)
 
 
 class RunspineError(Exception):
-    """Something the user can act on; the message says what."""
+    """An error the user can act on; the message states the remedy."""
 
     kind = "error"
 
 
-class Invalid(RunspineError):
+class InvalidError(RunspineError):
     """The input is wrong; `violations` names each field."""
 
     kind = "invalid"
@@ -40,25 +40,25 @@ class Invalid(RunspineError):
         return "\n".join([f"{self.message}:", *(f"  {violation}" for violation in self.violations)])
 
 
-class Unreachable(RunspineError):
+class UnreachableError(RunspineError):
     """A service does not answer."""
 
     kind = "unreachable"
 
 
-class NotFound(RunspineError):
+class RunNotFoundError(RunspineError):
     """No such run."""
 
     kind = "not_found"
 
 
-class Refused(RunspineError):
+class RefusedError(RunspineError):
     """The command cannot be carried out in the run's present state."""
 
     kind = "refused"
 
 
-class Denied(RunspineError):
+class DeniedError(RunspineError):
     """The token is missing, wrong, or may not do this."""
 
     kind = "denied"

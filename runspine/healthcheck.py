@@ -1,6 +1,6 @@
-"""`python -m runspine.healthcheck`: 0 when the service of this container can work, 1 with its words when not.
+"""`python -m runspine.healthcheck`: exits with 0 when the service of this container is healthy, else with 1.
 
-For images without curl. Uses the standard library alone, so that it costs a container little.
+For images without curl. It imports only the standard library, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 def check(address: str, path: str = "/healthz", timeout: float = 4.0) -> tuple[bool, str]:
-    """Whether it answers 200, and what it says."""
+    """Whether a service replies 200, and the text of its reply."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if not port.isdigit() or int(port) == 0:
@@ -31,9 +31,9 @@ def check(address: str, path: str = "/healthz", timeout: float = 4.0) -> tuple[b
 
 
 def main() -> int:
-    well, said = check(os.environ.get(VARIABLE, "127.0.0.1:9100"))
-    sys.stdout.write(f"{said}\n")
-    return 0 if well else 1
+    healthy, report = check(os.environ.get(VARIABLE, "127.0.0.1:9100"))
+    sys.stdout.write(f"{report}\n")
+    return 0 if healthy else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Identifiers: ULIDs, and CleanRL's human run names."""
+"""Identifiers: ULIDs, and names of runs as CleanRL forms them."""
 
 from __future__ import annotations
 

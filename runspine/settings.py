@@ -1,4 +1,4 @@
-"""What every service is told by its environment. Each service adds its own in `settings.py`."""
+"""Settings that all services read from the environment. Each service adds its own in its `settings.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PREFIX = "RUNSPINE_"
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """host:port, with [::1]:port for IPv6."""
+    """Host and port of host:port, or of [::1]:port for IPv6."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{address!r} is not host:port, such as 127.0.0.1:50055")
@@ -27,12 +27,25 @@ def _checked_address(address: str) -> str:
 Address = Annotated[str, AfterValidator(_checked_address)]
 
 
+def _checked_seeds(text: str) -> str:
+    for seed in text.split(","):
+        scheme, _, address = seed.strip().partition("://")
+        if text and (scheme not in ("nats", "tls") or not address):
+            raise ValueError(f"{seed.strip()!r} is not nats://host:port; several are separated by commas")
+    return text
+
+
+NatsSeeds = Annotated[str, AfterValidator(_checked_seeds)]
+
+
 class ServiceSettings(BaseSettings):
-    """Read from RUNSPINE_* variables; a wrong value stops the service with the variable's name."""
+    """Settings from RUNSPINE_* variables; an invalid value stops the service, which names the variable."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
-    nats_url: str = Field("nats://127.0.0.1:4222", description="where NATS listens")
+    nats_url: NatsSeeds = Field(
+        "nats://127.0.0.1:4222", description="where NATS listens; of a cluster several, separated by commas"
+    )
     nats_user: str = Field("", description="NATS user of this service")
     nats_password: SecretStr = Field(SecretStr(""), description="password of that user")
     s3_endpoint: Address = Field("127.0.0.1:8333", description="host:port of the S3 server")
@@ -52,11 +65,12 @@ class ServiceSettings(BaseSettings):
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Read them, or end the process naming each variable that is wrong."""
+        """Read the environment; exits naming each variable that is invalid."""
         try:
             return cls()
         except ValidationError as error:
             lines = [
-                f"{PREFIX}{'_'.join(map(str, flaw['loc'])).upper()}: {flaw['msg']}" for flaw in error.errors()
+                f"{PREFIX}{'_'.join(map(str, wrong['loc'])).upper()}: {wrong['msg']}"
+                for wrong in error.errors()
             ]
             raise SystemExit("\n".join(lines)) from None

@@ -1,4 +1,4 @@
-"""Ending tasks for certain."""
+"""Reliable cancellation of asyncio tasks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-async def put_down(*tasks: asyncio.Future[Any], patience: float = 1.0) -> None:
-    """Cancel until each has ended.
+async def cancel_and_wait(*tasks: asyncio.Future[Any], patience: float = 1.0) -> None:
+    """Cancel tasks until each has ended.
 
     Once is not enough: before Python 3.12 `asyncio.wait_for`, which nats-py uses, swallows a
     cancellation that arrives together with its result.
@@ -17,12 +17,12 @@ async def put_down(*tasks: asyncio.Future[Any], patience: float = 1.0) -> None:
         for task in running:
             task.cancel()
         await asyncio.wait(running, timeout=patience)
-    # Look at each outcome, or asyncio complains that nobody did.
+    # Retrieve each exception, or asyncio logs that it was never retrieved.
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def run_together(*loops: Coroutine[Any, Any, None]) -> None:
-    """Run until one of them ends or fails, which ends all; for loops that should never end.
+    """Run loops that should never end, until one ends or fails; then all are cancelled.
 
     Unlike a task group, a loop that swallowed its cancellation is cancelled again.
     """
@@ -31,6 +31,6 @@ async def run_together(*loops: Coroutine[Any, Any, None]) -> None:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         failed = [task for task in tasks if task.done() and not task.cancelled() and task.exception()]
-        await put_down(*tasks)
+        await cancel_and_wait(*tasks)
     for task in failed:
         task.result()

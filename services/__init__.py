@@ -1,1 +1,4 @@
-"""One process each. Services meet on the log and in S3, never in code."""
+"""The services, one process each; imported as `runspine.services`, a link to this folder (ADR 25)."""
+
+if __name__ == "services":
+    raise ImportError("import runspine.services: an installed Runspine claims no other top-level name")

@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
-from runspine.log.jetstream import JetStreamLog
-from runspine.log.link import Account, Link
-from runspine.log.publisher import Publisher
-from runspine.log.streams import ensure_streams
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
-from tests.integration.bay_rig import Bay, open_bay
+from runspine.eventlog.connection import NatsAccount, NatsConnection
+from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.streams import ensure_streams
+from tests.kit.servers.nats import NatsServer
+from tests.kit.servers.s3 import S3Server
+from tests.kit.worker_with_s3 import Bay, open_bay
 
 # Started in the background by a shell, this process ignores Ctrl-C, and so would all that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Told to end, it ends as by Ctrl-C: what tests have started, mounted or filled is taken down.
+# SIGTERM ends the session as Ctrl-C does: what tests have started, mounted or filled is taken down.
 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
-# How fast a busy machine makes up examples is no promise of ours.
-settings.register_profile("runspine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How fast a busy machine runs an example is no promise of ours.
+settings.register_profile("runspine", deadline=None)
 settings.load_profile("runspine")
 
 # Tests that run at the same time start their stacks on ports of their own.
@@ -57,7 +57,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @dataclass
 class Connected:
-    link: Link
+    link: NatsConnection
     publisher: Publisher
     log: JetStreamLog
 
@@ -68,7 +68,7 @@ async def connect(nats_server: NatsServer) -> AsyncIterator[object]:
     async with AsyncExitStack() as stack:
 
         async def open_client(name: str = "test", timeout: float = 10.0) -> Connected:
-            link = await stack.enter_async_context(Link(Account(nats_server.url), name))
+            link = await stack.enter_async_context(NatsConnection(NatsAccount(nats_server.url), name))
             publisher = await stack.enter_async_context(Publisher(link))
             return Connected(link, publisher, JetStreamLog(link, publisher, timeout=timeout))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from runspine.bucket_rights import Key, seaweed_identities
+from runspine.storage.bucket_rights import S3Key, seaweed_identities
 
 BUCKET = "runspine"
 # Services that speak to NATS, and to S3.
@@ -53,9 +53,9 @@ def secrets(variables: dict[str, str], tokens: str, namespace: str) -> list[dict
         "RUNSPINE_NATS_USER": "dashboard",
         "RUNSPINE_NATS_PASSWORD": variables["RUNSPINE_NATS_DASHBOARD_PASSWORD"],
     }
-    admin = Key(variables["RUNSPINE_S3_ADMIN_ACCESS_KEY"], variables["RUNSPINE_S3_ADMIN_SECRET_KEY"])
+    admin = S3Key(variables["RUNSPINE_S3_ADMIN_ACCESS_KEY"], variables["RUNSPINE_S3_ADMIN_SECRET_KEY"])
     keys = {
-        name: Key(*(variables[f"RUNSPINE_S3_{name.upper()}_{part}_KEY"] for part in ("ACCESS", "SECRET")))
+        name: S3Key(*(variables[f"RUNSPINE_S3_{name.upper()}_{part}_KEY"] for part in ("ACCESS", "SECRET")))
         for name in ON_S3
     }
     bootstrap = {"RUNSPINE_S3_ADMIN_ACCESS_KEY": admin.access, "RUNSPINE_S3_ADMIN_SECRET_KEY": admin.secret}

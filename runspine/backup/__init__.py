@@ -1,1 +1,2 @@
-"""The whole system in one folder or file, and back: facts, telemetry, objects, proven by digest."""
+"""Backup of the whole system to a folder or file, and restore: facts, telemetry and objects, verified by
+digest."""

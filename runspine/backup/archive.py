@@ -1,4 +1,4 @@
-"""The telemetry archive as a backup sees it: which objects it needs, and from where on the stream counts."""
+"""The telemetry archive in a backup: its objects, and the position after which the stream is needed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
-from runspine.blobs import Blobs
-from runspine.errors import Refused
+from runspine.errors import RefusedError
+from runspine.storage.blobs import Blobs
 from runspine.wire.v1.manifest_pb2 import Manifest, Segment
 
 MANIFESTS = "telemetry/manifests/"
 
 
-class Moved(Exception):
-    """Something was replaced or trimmed while it was being read: begin again."""
+class ArchiveMovedError(Exception):
+    """An object was replaced or trimmed during the read: start again."""
 
 
 @dataclass(slots=True)
@@ -39,14 +39,14 @@ class Archived:
 
 
 async def read_archive(blobs: Blobs) -> Archived:
-    """Raises Moved, and Refused when it is being dealt out anew."""
+    """Read all manifests. Raises ArchiveMovedError, and RefusedError during a repartition."""
     chains: dict[str, list[str]] = {}
     for key in await blobs.keys(MANIFESTS):
         chains.setdefault(key.rsplit("/", 1)[0], []).append(key)
     if len({chain.rsplit("/", 1)[1].partition("-")[0] for chain in chains}) > 1:
-        raise Refused(
+        raise RefusedError(
             "the telemetry archive is being repartitioned: finish that first with "
-            "`python -m services.telemetry.repartition`"
+            "`python -m runspine.services.telemetry.repartition`"
         )
     archived = Archived()
     for keys in chains.values():
@@ -55,12 +55,12 @@ async def read_archive(blobs: Blobs) -> Archived:
 
 
 async def _read_chain(blobs: Blobs, keys: list[str], archived: Archived) -> None:
-    """From the newest full manifest on; back to front, because the length of that way is not ours to know."""
+    """Read a chain from its newest full manifest on, found by reading backwards."""
     needed: list[tuple[str, bytes, Manifest]] = []
     for key in reversed(keys):
         data = await blobs.get(key)
         if data is None:
-            raise Moved(key)
+            raise ArchiveMovedError(key)
         needed.append((key, data, _unpack(key, data)))
         if needed[-1][2].full:
             break
@@ -72,7 +72,7 @@ async def _read_chain(blobs: Blobs, keys: list[str], archived: Archived) -> None
         for removed in manifest.removed:
             segments.pop(removed, None)
         segments |= {segment.key: segment for segment in manifest.added}
-        # A full manifest lists removed keys for those who follow; what it adds is what there is.
+        # A full manifest lists removed keys for followers; its added segments are all there are.
         cursor = manifest.cursor
     archived.cursors.append(cursor)
     for segment in segments.values():
@@ -85,4 +85,4 @@ def _unpack(key: str, data: bytes) -> Manifest:
     try:
         return Manifest.FromString(zlib.decompress(data))
     except (zlib.error, DecodeError) as error:
-        raise Refused(f"{key} cannot be read: {error}; the archive is damaged") from error
+        raise RefusedError(f"{key} cannot be read: {error}; the archive is damaged") from error

@@ -1,4 +1,4 @@
-"""What a backup holds: written last, so that a folder without it is not a backup yet."""
+"""The index of a backup: written last, so that a folder without it is an unfinished backup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from runspine.errors import Invalid
+from runspine.errors import InvalidError
 
 NAME = "runspine-backup.json"
 FORMAT = 1
@@ -15,7 +15,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A file with an unbroken piece of one stream."""
+    """A file with a contiguous part of one stream."""
 
     file: str
     stream: str
@@ -26,7 +26,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BackupObject:
     """An object of the bucket."""
 
     key: str
@@ -35,18 +35,20 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    # Microseconds, when the cut through the facts was made.
+class BackupIndex:
+    """The contents of a backup."""
+
+    # When the ends of the streams were taken, in microseconds.
     made_at: int
     version: str
-    # How far each stream of facts reaches.
+    # The last sequence of each stream of facts.
     facts: Mapping[str, int]
-    # Positions of TELEMETRY behind the archive: the first that is not in it, and the last there is.
+    # Positions of TELEMETRY after the archive: the first that is not in it, and the last of the stream.
     tail_first: int
     tail_last: int
     chunks: tuple[Chunk, ...]
-    objects: tuple[Kept, ...]
-    # Digests that the log keeps and S3 did not have.
+    objects: tuple[BackupObject, ...]
+    # Digests that the facts name and S3 did not have.
     missing: tuple[str, ...] = field(default=())
 
     @property
@@ -57,31 +59,31 @@ class Index:
     def bytes(self) -> int:
         return sum(chunk.size for chunk in self.chunks) + sum(kept.size for kept in self.objects)
 
-    def of(self, stream: str) -> list[Chunk]:
+    def chunks_of(self, stream: str) -> list[Chunk]:
         """The files of a stream, in order."""
         return sorted((c for c in self.chunks if c.stream == stream), key=lambda chunk: chunk.first)
 
 
-def to_json(index: Index) -> bytes:
+def to_json(index: BackupIndex) -> bytes:
     return (json.dumps({"format": FORMAT, **asdict(index)}, indent=1) + "\n").encode()
 
 
-def from_json(data: bytes, where: str) -> Index:
-    """Raises Invalid with what is wrong."""
+def from_json(data: bytes, where: str) -> BackupIndex:
+    """Parse an index. Raises InvalidError."""
     try:
-        told: dict[str, Any] = json.loads(data)
-        number = told.pop("format")
+        fields: dict[str, Any] = json.loads(data)
+        number = fields.pop("format")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Invalid(f"{where}: {NAME} cannot be read: {error}") from error
+        raise InvalidError(f"{where}: {NAME} cannot be read: {error}") from error
     if number != FORMAT:
-        raise Invalid(
+        raise InvalidError(
             f"{where}: a backup of format {number}, and this release knows format {FORMAT}: "
             "use the release that made it, or a newer one"
         )
     try:
-        chunks = tuple(Chunk(**chunk) for chunk in told.pop("chunks"))
-        objects = tuple(Kept(**kept) for kept in told.pop("objects"))
-        missing = tuple(told.pop("missing"))
-        return Index(**told, chunks=chunks, objects=objects, missing=missing)
+        chunks = tuple(Chunk(**chunk) for chunk in fields.pop("chunks"))
+        objects = tuple(BackupObject(**kept) for kept in fields.pop("objects"))
+        missing = tuple(fields.pop("missing"))
+        return BackupIndex(**fields, chunks=chunks, objects=objects, missing=missing)
     except (KeyError, TypeError) as error:
-        raise Invalid(f"{where}: {NAME} cannot be read: {error}") from error
+        raise InvalidError(f"{where}: {NAME} cannot be read: {error}") from error

@@ -1,40 +1,30 @@
-"""Objects of the bucket as files, copied once and proven by their digest."""
+"""Copies objects of the bucket to files, each once, verified by digest."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Mapping
 
-from runspine.backup.index import Kept
-from runspine.backup.shelf import OBJECTS, Folder, fingerprint
-from runspine.blobs import Blobs
+from runspine.backup.index import BackupObject
+from runspine.backup.target import OBJECTS, Folder, fingerprint
+from runspine.storage.blobs import Blobs
 
-AT_ONCE = 4
-PLACE, TRASH = "artifacts/sha256/", "trash/sha256/"
-# Named by what is in them, so a copy stays right.
-_BY_DIGEST = re.compile(r"(?:artifacts|trash)/sha256/[0-9a-f]{2}/([0-9a-f]{64})\Z")
-# The archive is copied by its manifests; the others are made anew by whoever needs them.
-LEFT_OUT = ("telemetry/", "snapshots/", "probes/", "canary/", "scrub/", ".ready")
-
-
-def digest_in(key: str) -> str:
-    """The SHA-256 that a key promises; empty when it promises none."""
-    found = _BY_DIGEST.match(key)
-    return found[1] if found else ""
+MAX_CONCURRENT = 4
+# The archive is copied by its manifests; the other prefixes are recreated by their services.
+SKIPPED = ("telemetry/", "snapshots/", "probes/", "canary/", "scrub/", ".ready")
 
 
 def is_wanted(key: str) -> bool:
-    return not key.startswith(LEFT_OUT)
+    return not key.startswith(SKIPPED)
 
 
 async def copy_objects(
     blobs: Blobs, folder: Folder, wanted: Mapping[str, tuple[int, str]]
-) -> AsyncGenerator[tuple[str, Kept | None, str], None]:
-    """Each key with what was kept of it, and why when nothing was; a few at a time."""
-    room = asyncio.Semaphore(AT_ONCE)
+) -> AsyncGenerator[tuple[str, BackupObject | None, str], None]:
+    """Copy objects, a few at a time; yields each key with its copy, or the reason for none."""
+    room = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def one(key: str, size: int, sha256: str) -> tuple[str, Kept | None, str]:
+    async def one(key: str, size: int, sha256: str) -> tuple[str, BackupObject | None, str]:
         async with room:
             return key, *await _copy(blobs, folder, key, size, sha256)
 
@@ -48,13 +38,15 @@ async def copy_objects(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _copy(blobs: Blobs, folder: Folder, key: str, size: int, sha256: str) -> tuple[Kept | None, str]:
-    """An empty `sha256` promises nothing: such an object is always copied anew."""
+async def _copy(
+    blobs: Blobs, folder: Folder, key: str, size: int, sha256: str
+) -> tuple[BackupObject | None, str]:
+    """Copy one object. Without a `sha256` it is always copied again."""
     name = f"{OBJECTS}/{key}"
-    path = folder.place(name)
-    # It got its name after it was proven, but disks forget.
+    path = folder.path_of(name)
+    # The file was verified before it was renamed, but disks may damage it.
     if sha256 and path.is_file() and await asyncio.to_thread(fingerprint, path) == (size, sha256):
-        return Kept(key, size, sha256), ""
+        return BackupObject(key, size, sha256), ""
     draft = path.with_name(f".{path.name}.draft")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -64,6 +56,6 @@ async def _copy(blobs: Blobs, folder: Folder, key: str, size: int, sha256: str) 
         if sha256 and found != sha256:
             return None, f"its bytes in S3 are not those of its digest, but of {found}"
         await asyncio.to_thread(folder.adopt, draft, name)
-        return Kept(key, found_size, found), ""
+        return BackupObject(key, found_size, found), ""
     finally:
         draft.unlink(missing_ok=True)

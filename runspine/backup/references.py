@@ -1,4 +1,4 @@
-"""Which objects the facts speak of. Pure."""
+"""Objects that the facts name. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runspine.wire.v1.trainer_pb2 import LogRecord
 
 @dataclass(slots=True)
 class References:
-    """Digests by the subject that keeps them: a run may prune what another still has."""
+    """Digests by the run that keeps them: a run may prune what another keeps."""
 
     kept: dict[str, set[str]] = field(default_factory=dict)
 
@@ -34,7 +34,7 @@ class References:
             case "artifact_erased":
                 self._drop(run_id, fact.artifact_erased.digest)
             case "artifact_corrupt":
-                # Known to be lost before the backup: it has nothing new to say.
+                # Known to be lost before the backup was made.
                 self._drop(run_id, fact.artifact_corrupt.digest)
             case "artifact_mended":
                 self._keep(run_id, fact.artifact_mended.digest)

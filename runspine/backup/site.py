@@ -1,4 +1,4 @@
-"""Where a system lies: its NATS and its S3, and who we are there."""
+"""The NATS and S3 of a system, with the accounts to access them."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
-from runspine.artifact_blobs import ArtifactS3Blobs
 from runspine.embedded.credentials import Credentials, load_credentials
 from runspine.embedded.home import Home, default_home
 from runspine.embedded.record import running_record
 from runspine.embedded.s3 import BUCKET
-from runspine.errors import Refused, Unreachable
-from runspine.log.jetstream import JetStreamLog
-from runspine.log.link import Account, Link
-from runspine.log.permissions import inbox_of
-from runspine.log.publisher import Publisher
+from runspine.errors import RefusedError, UnreachableError
+from runspine.eventlog.connection import NatsAccount, NatsConnection
+from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.permissions import inbox_of
+from runspine.eventlog.publisher import Publisher
 from runspine.settings import ServiceSettings
+from runspine.storage.artifact_blobs import ArtifactS3Blobs
 
 ADMIN = "admin"
 CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A site one can read from and write to."""
+class OpenSite:
+    """Open connections to a site."""
 
-    link: Link
+    link: NatsConnection
     publisher: Publisher
     log: JetStreamLog
     blobs: ArtifactS3Blobs
 
 
 def named_site(environment: Mapping[str, str] = os.environ) -> ServiceSettings | None:
-    """The site that RUNSPINE_NATS_URL and its companions name, or None when they name none."""
+    """The site that RUNSPINE_NATS_URL and the other settings name, or None without them."""
     if not environment.get("RUNSPINE_NATS_URL"):
         return None
     settings = ServiceSettings.from_environment()
@@ -43,13 +43,13 @@ def named_site(environment: Mapping[str, str] = os.environ) -> ServiceSettings |
 
 
 def running_site() -> ServiceSettings:
-    """The site that is named, else the stack that runs in RUNSPINE_HOME. Raises Refused."""
+    """The site named by the environment, else the stack running in RUNSPINE_HOME. Raises RefusedError."""
     if (named := named_site()) is not None:
         return named
     home = Home.at(default_home())
     record = running_record(home)
     if record is None:
-        raise Refused(
+        raise RefusedError(
             f"no stack runs in {home.path}: start it with `runspine up`, or name another "
             "with RUNSPINE_NATS_URL and RUNSPINE_S3_ENDPOINT and their users"
         )
@@ -72,22 +72,22 @@ def embedded_site(home: Home, credentials: Credentials, addresses: Mapping[str, 
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: ServiceSettings) -> AsyncIterator[Open]:
-    """Connected to both. Raises Unreachable when NATS does not let us in."""
-    account = Account(
+async def open_site(settings: ServiceSettings) -> AsyncIterator[OpenSite]:
+    """Connect to NATS and S3. Raises UnreachableError when NATS does not answer or denies access."""
+    account = NatsAccount(
         url=settings.nats_url,
         user=settings.nats_user,
         password=settings.nats_password.get_secret_value(),
         inbox=inbox_of(settings.nats_user) if settings.nats_user else "_INBOX",
     )
     async with contextlib.AsyncExitStack() as stack:
-        link = Link(account, "backup")
+        link = NatsConnection(account, "backup")
         try:
-            # A link tries for ever, which suits a service and not a person who waits.
+            # A connection retries without end, which suits a service and not a command.
             async with asyncio.timeout(CONNECT_SECONDS):
                 await stack.enter_async_context(link)
         except TimeoutError as error:
             why = link.last_error or "no answer"
-            raise Unreachable(f"NATS at {account.url} as user {account.user!r}: {why}") from error
+            raise UnreachableError(f"NATS at {account.url} as user {account.user!r}: {why}") from error
         publisher = await stack.enter_async_context(Publisher(link))
-        yield Open(link, publisher, JetStreamLog(link, publisher), ArtifactS3Blobs(settings))
+        yield OpenSite(link, publisher, JetStreamLog(link, publisher), ArtifactS3Blobs(settings))

@@ -1,42 +1,41 @@
-"""Pieces of streams in files: copied from the log, and put onto an empty one in the same places."""
+"""Streams as files of a backup: copied from the log, and appended to an empty log at the same sequences."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
-from runspine.backup.index import Chunk, Index
-from runspine.backup.shelf import Folder, Shelf, fingerprint
-from runspine.backup.site import Open
-from runspine.cli.exportfile import reading, writing
-from runspine.errors import Invalid, Refused, Unreachable
-from runspine.log import Recorded
-from runspine.log.chain import digest_of
-from runspine.log.jetstream import DIGEST
-from runspine.log.publisher import MESSAGE_ID
-from runspine.log.publisher import Refused as NotTaken
-from runspine.log.subjects import TELEMETRY
+from runspine.backup.index import BackupIndex, Chunk
+from runspine.backup.log_export import read_export, write_export
+from runspine.backup.site import OpenSite
+from runspine.backup.target import BackupTarget, Folder, fingerprint
+from runspine.clock import now_micros
+from runspine.errors import InvalidError, RefusedError, UnreachableError
+from runspine.eventlog import Recorded
+from runspine.eventlog.chain import digest_of
+from runspine.eventlog.publisher import MESSAGE_ID, PublishRefusedError
+from runspine.eventlog.reads import DIGEST
+from runspine.eventlog.subjects import TELEMETRY
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.trainer_pb2 import LogRecord, StreamInfo
 
-RECORDS = 20_000
-BYTES = 32 << 20
+MAX_RECORDS = 20_000
+MAX_BYTES = 32 << 20
 EXPECTED_LAST = "Nats-Expected-Last-Sequence"
-AT_ONCE = 256
-PATIENCE = 30.0
+MAX_BATCH = 256
+TIMEOUT_SECONDS = 30.0
 _NAME = re.compile(r"(\d{20})-(\d{20})\.log\Z")
 
 
-class Stalled(Unreachable):
-    """The stream was trimmed under us, or NATS went away."""
+class StreamStalledError(UnreachableError):
+    """The stream was trimmed during the copy, or NATS became unreachable."""
 
 
 def chunks_in(folder: Folder, stream: str) -> list[Chunk]:
-    """The pieces of a stream that are there, unbroken from the first one on."""
+    """The files of a stream in the folder, contiguous from the first one on."""
     found: list[Chunk] = []
     for path in sorted((folder.path / "streams" / stream).glob("*.log")):
         match = _NAME.match(path.name)
@@ -55,9 +54,9 @@ def _chunk(folder: Folder, path: Path, stream: str, first: int, last: int) -> Ch
 
 
 async def copy_stream(
-    site: Open, folder: Folder, stream: str, after: int, last: int
+    site: OpenSite, folder: Folder, stream: str, after: int, last: int
 ) -> AsyncGenerator[Chunk, None]:
-    """Write what lies behind a position, up to another, piece by piece; each is on disk when it is told."""
+    """Copy the records after a position up to another into files; each file is on disk when it is yielded."""
     gathered: list[LogRecord] = []
     size = 0
     if last <= after:
@@ -76,7 +75,7 @@ async def copy_stream(
                 )
             )
             size += len(found.data)
-            if len(gathered) >= RECORDS or size >= BYTES:
+            if len(gathered) >= MAX_RECORDS or size >= MAX_BYTES:
                 yield await asyncio.to_thread(_write, folder, stream, gathered)
                 gathered, size = [], 0
     if gathered:
@@ -85,46 +84,47 @@ async def copy_stream(
 
 async def _next(stream: str, records: AsyncGenerator[Recorded, None]) -> Recorded | None:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return await anext(records, None)
     except TimeoutError:
-        raise Stalled(f"{stream}: nothing came for {PATIENCE:g} s") from None
+        raise StreamStalledError(f"{stream}: no record arrived for {TIMEOUT_SECONDS:g} s") from None
 
 
 def _write(folder: Folder, stream: str, records: list[LogRecord]) -> Chunk:
     first, last = records[0].sequence, records[-1].sequence
     name = f"streams/{stream}/{first:020d}-{last:020d}.log"
-    path = folder.place(name)
+    path = folder.path_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(path, [StreamInfo(name=stream, last_sequence=last)], time.time_ns() // 1000) as put:
+    with write_export(path, [StreamInfo(name=stream, last_sequence=last)], now_micros()) as put:
         for record in records:
             put(record)
     return _chunk(folder, path, stream, first, last)
 
 
-def records_of(shelf: Shelf, index: Index, stream: str) -> Iterator[LogRecord]:
-    """Everything a backup has of a stream, each file proven before it is used. Raises Invalid."""
-    for chunk in index.of(stream):
-        with shelf.file(chunk.file) as path:
+def records_of(target: BackupTarget, index: BackupIndex, stream: str) -> Iterator[LogRecord]:
+    """All records of a stream in a backup; each file is verified before it is read. Raises InvalidError."""
+    for chunk in index.chunks_of(stream):
+        with target.file(chunk.file) as path:
             if fingerprint(path) != (chunk.size, chunk.sha256):
-                raise Invalid(f"{shelf.name}: {chunk.file} was changed since the backup was made")
-            _, records = reading(path)
+                raise InvalidError(f"{target.name}: {chunk.file} was changed since the backup was made")
+            _, records = read_export(path)
             yield from records
 
 
-async def fill(
-    site: Open, stream: str, records: Iterable[LogRecord], *, after: int
+async def append_records(
+    site: OpenSite, stream: str, records: Iterable[LogRecord], *, after: int
 ) -> AsyncGenerator[int, None]:
-    """Put records onto a stream that ends at `after`, each in its old place; tells how many, batch by batch.
+    """Append records to a stream that ends at `after`, each at its old sequence; yields the size of each
+    batch.
 
-    The server checks the place of each one: whoever else writes to the stream meanwhile is noticed.
+    The server checks the sequence of each record, which detects other writers.
     """
     batch: list[LogRecord] = []
     for record in records:
         if record.sequence <= after:
             continue
         batch.append(record)
-        if len(batch) == AT_ONCE:
+        if len(batch) == MAX_BATCH:
             await _put(site, stream, batch)
             yield len(batch)
             batch = []
@@ -133,7 +133,7 @@ async def fill(
         yield len(batch)
 
 
-async def _put(site: Open, stream: str, batch: list[LogRecord]) -> None:
+async def _put(site: OpenSite, stream: str, batch: list[LogRecord]) -> None:
     sent = []
     for record in batch:
         headers = {EXPECTED_LAST: str(record.sequence - 1)}
@@ -142,14 +142,14 @@ async def _put(site: Open, stream: str, batch: list[LogRecord]) -> None:
         sent.append((record, await site.publisher.start(record.subject, record.commit, headers)))
     answers = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
     for record, answer in zip(batch, answers, strict=True):
-        if isinstance(answer, NotTaken):
-            # Its first answer may have been lost with a connection; then it lies where it should.
-            await _check_place(site, stream, record, answer)
+        if isinstance(answer, PublishRefusedError):
+            # The answer to the first try may have been lost with a connection; then the record is stored.
+            await _check_stored(site, stream, record, answer)
         elif isinstance(answer, BaseException):
             raise answer
 
 
-async def _check_place(site: Open, stream: str, record: LogRecord, error: NotTaken) -> None:
+async def _check_stored(site: OpenSite, stream: str, record: LogRecord, error: PublishRefusedError) -> None:
     async with aclosing(site.log.follow(stream, after=record.sequence - 1, live=False)) as found:
         async for there in found:
             if (there.sequence, there.subject, there.data) == (
@@ -159,7 +159,7 @@ async def _check_place(site: Open, stream: str, record: LogRecord, error: NotTak
             ):
                 return
             break
-    raise Refused(
+    raise RefusedError(
         f"{stream} {record.sequence} could not be restored ({error}): something else writes to this log. "
         "Stop every service, empty NATS and the bucket, and restore again"
     )

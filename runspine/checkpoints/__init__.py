@@ -1,10 +1,10 @@
-"""Checkpoints of any origin: what a file is and says, read without running a byte of it.
+"""Checkpoints of any origin: their format and metadata, read without running code from the file.
 
 Importing this pulls in neither torch nor numpy; `runspine.checkpoints.weights` needs torch.
 """
 
-from runspine.checkpoints.about import About
-from runspine.checkpoints.bad import BadCheckpoint
-from runspine.checkpoints.look import look
+from runspine.checkpoints.about import CheckpointAbout
+from runspine.checkpoints.errors import CheckpointError
+from runspine.checkpoints.inspection import inspect_checkpoint
 
-__all__ = ["About", "BadCheckpoint", "look"]
+__all__ = ["CheckpointAbout", "CheckpointError", "inspect_checkpoint"]

@@ -1,7 +1,7 @@
-"""How each algorithm's policy is put together from a checkpoint: one line of a table each. Pure data.
+"""Adapters: how a policy is built from the weights of each algorithm. Pure data.
 
-A policy is a chain of layers, found by their names in the file, and a head that turns what comes out into
-an action. Sizes are those of the tensors themselves. Nothing is guessed from signatures.
+A policy is a chain of layers, found by their names in the file, and a head that turns their output into an
+action. Sizes are those of the tensors.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ Observations = Literal["flat", "moments", "running", "index"]
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
+    """How a policy is built from a checkpoint's weights."""
+
     runner: str
     algo: str
-    # Where the weights are in what was saved: keys and indices, outermost first.
+    # Path of the weights in the saved object: keys and indices, outermost first.
     path: tuple[str | int, ...]
     # Names of the layers in order; `actor` stands for actor.0, actor.2, … as nn.Sequential numbers them.
     layers: tuple[str, ...]
@@ -27,18 +29,18 @@ class Adapter:
     # categorical, gaussian: parameters of a distribution. values, atoms: the best action is the one worth
     # most. squashed: a Gaussian through tanh. tanh: the action itself. table: a row for each state.
     head: Head
-    # Where the logarithm of the deviation is: a parameter or a layer beside the last one.
+    # Where the logarithm of the deviation is: a parameter, or a layer parallel to the last one.
     spread: str = ""
-    # Into which range the spread is brought: clamped, or by tanh between the two.
+    # Range of the spread: clamped, or scaled by tanh.
     spread_range: tuple[float, float] | None = None
     spread_by_tanh: bool = False
-    # Whose bounds a squashed action fills: buffers stored with the weights, or the env's own.
+    # Bounds of a squashed action: buffers stored with the weights, or the env's.
     bounds: Bounds = ""
     scale: tuple[str, str] = ("", "")
     # flat: rows of numbers. moments: scaled by statistics in the file. running: by statistics gathered
     # while acting, as CleanRL does where its files hold none. index: the number of a state.
     observations: Observations = "flat"
-    # Names that must be there besides.
+    # Further names that must exist.
     needs: tuple[str, ...] = ()
 
     @property
@@ -46,7 +48,7 @@ class Adapter:
         return f"{self.runner}/{self.algo}"
 
     def fits(self, names: Collection[str]) -> bool:
-        """Whether these are names of weights that it can be built from."""
+        """Whether a policy can be built from weights with these names."""
         return all(layers_of(name, names) for name in self.layers) and all(
             name in names or f"{name}.weight" in names
             for name in (self.spread, *self.scale, *self.needs)
@@ -100,7 +102,7 @@ BUILTIN = {
     ),
 }
 _OFFLINE = ("parts", "actor")
-# Our offline algorithms save as the builtin ones do; observations are scaled by the dataset's moments.
+# The offline algorithms save as the builtin ones do; observations are scaled by the dataset's moments.
 OFFLINE = {
     "bc": (
         Adapter(
@@ -144,7 +146,7 @@ SB3 = {
         for algo in ("td3", "ddpg")
     },
 }
-# In the order in which they are tried, the most particular first.
+# In the order in which they are tried, the most specific first.
 CLEANRL = (
     Adapter(
         *("cleanrl", "ppo_continuous_action", (), ("actor_mean",), "tanh", "gaussian", "actor_logstd"),

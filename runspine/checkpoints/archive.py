@@ -1,4 +1,4 @@
-"""Archives from outside: what is in them is looked at before anything is unpacked, and bounded."""
+"""Untrusted archives: entries are checked and bounded before anything is unpacked."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from runspine.checkpoints.bad import BadCheckpoint
+from runspine.checkpoints.errors import CheckpointError
 
-CHUNK = 1 << 20
-# What the reader of archives raises for damaged ones.
-FLAWS = (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError, OSError, RuntimeError)
+CHUNK_BYTES = 1 << 20
+# Errors that zipfile raises for damaged archives.
+ZIP_ERRORS = (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError, OSError, RuntimeError)
 _ENCRYPTED = 0x1
 _HEADER = 30  # a local header without its names
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """More than this, and it is not a checkpoint but an attack, or a mistake."""
+    """Limits of an archive; one that exceeds them is refused."""
 
     entries: int = 20_000
     total: int = 16 << 30
-    # Weights hardly shrink; what unfolds a hundredfold is no network. Small entries may.
+    # Weights hardly compress: an entry with a higher ratio is not a network. Small entries are exempt.
     ratio: float = 100.0
     small: int = 8 << 20
-    # Names of entries that may shrink as they like, because nobody unfolds them whole.
+    # Entries that are exempt from the ratio, because they are only read as a stream.
     streamed: frozenset[str] = frozenset()
 
 
 def entries_of(source: Path | IO[bytes], name: str, bounds: Bounds | None = None) -> list[zipfile.ZipInfo]:
-    """The entries of a zip, all of them harmless. Raises BadCheckpoint with the first flaw."""
+    """The entries of a zip after all checks. Raises CheckpointError with the first problem."""
     bounds = bounds or Bounds()
     try:
         with zipfile.ZipFile(source) as archive:
             found = archive.infolist()
-    except FLAWS as error:
-        raise BadCheckpoint(f"{name} is truncated or damaged: {error}") from error
+    except ZIP_ERRORS as error:
+        raise CheckpointError(f"{name} is truncated or damaged: {error}") from error
     _check_size(name, found, bounds)
     seen: set[str] = set()
     for entry in found:
-        if flaw := _flaw(entry):
-            raise BadCheckpoint(f"{name} holds {_shown(entry.filename)}, {flaw}")
+        if problem := _problem(entry):
+            raise CheckpointError(f"{name} holds {_shown(entry.filename)}, {problem}")
         if entry.filename in seen:
-            raise BadCheckpoint(f"{name} holds {_shown(entry.filename)} twice: it is not clear which counts")
+            raise CheckpointError(f"{name} holds {_shown(entry.filename)} twice: it is ambiguous")
         seen.add(entry.filename)
     _check_overlaps(name, found)
     return found
@@ -54,23 +54,25 @@ def entries_of(source: Path | IO[bytes], name: str, bounds: Bounds | None = None
 
 def _check_size(name: str, found: list[zipfile.ZipInfo], bounds: Bounds) -> None:
     if len(found) > bounds.entries:
-        raise BadCheckpoint(f"{name} holds {len(found):,} entries, more than the {bounds.entries:,} accepted")
+        raise CheckpointError(
+            f"{name} holds {len(found):,} entries, more than the {bounds.entries:,} accepted"
+        )
     total = sum(entry.file_size for entry in found)
     if total > bounds.total:
-        raise BadCheckpoint(
-            f"{name} would unfold to {total:,} bytes, more than the {bounds.total:,} accepted: a zip bomb"
+        raise CheckpointError(
+            f"{name} would decompress to {total:,} bytes, more than the {bounds.total:,} accepted: a zip bomb"
         )
     for entry in found:
         if entry.filename in bounds.streamed:
             continue
         if entry.file_size > bounds.small and entry.file_size > bounds.ratio * max(entry.compress_size, 1):
-            raise BadCheckpoint(
-                f"{name} holds {_shown(entry.filename)}, which unfolds from {entry.compress_size:,} to "
+            raise CheckpointError(
+                f"{name} holds {_shown(entry.filename)}, which decompresses from {entry.compress_size:,} to "
                 f"{entry.file_size:,} bytes: a zip bomb"
             )
 
 
-def _flaw(entry: zipfile.ZipInfo) -> str:
+def _problem(entry: zipfile.ZipInfo) -> str:
     name = entry.filename
     if not name or "\0" in name or any(ord(letter) < 32 for letter in name):
         return "a name with control characters"
@@ -89,43 +91,45 @@ def _flaw(entry: zipfile.ZipInfo) -> str:
 
 
 def _check_overlaps(name: str, found: list[zipfile.ZipInfo]) -> None:
-    """Entries that share their bytes are how a small file unfolds without a suspicious ratio."""
+    """Refuse overlapping entries, which expand a small file without a suspicious ratio."""
     end = 0
     for entry in sorted(found, key=lambda each: each.header_offset):
         if entry.header_offset < end:
-            raise BadCheckpoint(f"{name} holds {_shown(entry.filename)}, which overlaps another: a zip bomb")
+            raise CheckpointError(
+                f"{name} holds {_shown(entry.filename)}, which overlaps another: a zip bomb"
+            )
         end = entry.header_offset + _HEADER + entry.compress_size
 
 
 def check_sums(source: Path | IO[bytes], name: str) -> None:
-    """Read every entry against its checksum. Raises BadCheckpoint."""
+    """Read every entry against its checksum. Raises CheckpointError."""
     try:
         with zipfile.ZipFile(source) as archive:
             for entry in archive.infolist():
                 with archive.open(entry) as stream:
-                    while stream.read(CHUNK):
+                    while stream.read(CHUNK_BYTES):
                         pass
-    except (*FLAWS, zlib.error, lzma.LZMAError) as error:
-        raise BadCheckpoint(f"{name} is truncated or damaged: {error}") from error
+    except (*ZIP_ERRORS, zlib.error, lzma.LZMAError) as error:
+        raise CheckpointError(f"{name} is truncated or damaged: {error}") from error
 
 
-def read_entry(source: Path | IO[bytes], entry_name: str, most: int, name: str) -> bytes:
-    """One entry whole. Raises BadCheckpoint when it is larger, or damaged."""
+def read_entry(source: Path | IO[bytes], entry_name: str, limit: int, name: str) -> bytes:
+    """Read one entry. Raises CheckpointError when it exceeds the limit or is damaged."""
     try:
         with zipfile.ZipFile(source) as archive:
             entry = archive.getinfo(entry_name)
-            if entry.file_size > most:
-                raise BadCheckpoint(
-                    f"{name}: {_shown(entry_name)} has {entry.file_size:,} bytes, and {most:,} are accepted"
+            if entry.file_size > limit:
+                raise CheckpointError(
+                    f"{name}: {_shown(entry_name)} has {entry.file_size:,} bytes, and {limit:,} are accepted"
                 )
             with archive.open(entry) as stream:
-                return stream.read(most + 1)
-    except (*FLAWS, zlib.error, lzma.LZMAError, KeyError) as error:
-        raise BadCheckpoint(f"{name} is truncated or damaged: {error}") from error
+                return stream.read(limit + 1)
+    except (*ZIP_ERRORS, zlib.error, lzma.LZMAError, KeyError) as error:
+        raise CheckpointError(f"{name} is truncated or damaged: {error}") from error
 
 
 def unpack(path: Path, folder: Path, bounds: Bounds | None = None) -> None:
-    """Into a folder of its own, nowhere else. Raises BadCheckpoint before anything is written."""
+    """Unpack into a folder. Raises CheckpointError before anything is written."""
     found = entries_of(path, path.name, bounds)
     check_sums(path, path.name)
     home = folder.resolve()
@@ -137,7 +141,7 @@ def unpack(path: Path, folder: Path, bounds: Bounds | None = None) -> None:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with archive.open(entry) as source, target.open("xb") as out:
-                while piece := source.read(CHUNK):
+                while piece := source.read(CHUNK_BYTES):
                     out.write(piece)
 
 

@@ -1,4 +1,4 @@
-"""From what was saved to what it is: which adapter, which sizes, which env. Pure."""
+"""Metadata from a saved object: its adapter, sizes and env. Pure."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runspine.checkpoints.about import About
+from runspine.checkpoints.about import CheckpointAbout
 from runspine.checkpoints.adapters import BUILTIN, CLEANRL, OFFLINE, Adapter, layers_of
-from runspine.checkpoints.bad import BadCheckpoint
+from runspine.checkpoints.errors import CheckpointError
 from runspine.checkpoints.plain_pickle import Tensor
 
 FORMAT = 1
 
 
-def about_builtin(saved: Mapping[str, Any], name: str) -> About:
+def about_builtin(saved: Mapping[str, Any], name: str) -> CheckpointAbout:
     if saved["format"] != FORMAT:
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"{name} has format {saved['format']} of the builtin runner; this version reads {FORMAT}"
         )
     algo, args = saved["algo"], saved.get("args")
     known = BUILTIN | OFFLINE
     if algo not in known or not isinstance(args, dict):
-        raise BadCheckpoint(f"{name} is of algorithm {str(algo)[:80]!r}; known are: {', '.join(known)}")
+        raise CheckpointError(f"{name} is of algorithm {str(algo)[:80]!r}; known are: {', '.join(known)}")
     adapter, weights = _choose(known[algo], saved, name)
     inputs, outputs = sizes(adapter, weights, name)
-    return About(
+    return CheckpointAbout(
         runner=adapter.runner,
         algo=algo,
         adapter=adapter,
@@ -54,17 +54,17 @@ def about_weights(
     *,
     path: tuple[str | int, ...] = (),
     algo: str = "",
-) -> About:
-    """A bare state_dict, as CleanRL saves it; the names of its tensors tell the algorithm."""
+) -> CheckpointAbout:
+    """Metadata of a bare state_dict, as CleanRL saves it; the names of its tensors identify the algorithm."""
     adapter = next((each for each in CLEANRL if each.fits(_names(weights))), None)
     if adapter is None:
         some = ", ".join(sorted(map(str, weights))[:4])
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"{name} holds weights that no adapter knows ({some}, …); known are those of CleanRL's "
             + ", ".join(dict.fromkeys(each.algo for each in CLEANRL))
         )
     inputs, outputs = sizes(adapter, weights, name)
-    return About(
+    return CheckpointAbout(
         runner="cleanrl",
         algo=algo or adapter.algo,
         adapter=replace(adapter, path=path),
@@ -79,28 +79,28 @@ def about_weights(
 
 def _choose(candidates: tuple[Adapter, ...], saved: Any, name: str) -> tuple[Adapter, Mapping[str, Any]]:
     for adapter in candidates:
-        weights = inside(saved, adapter.path, name)
+        weights = weights_at(saved, adapter.path, name)
         if adapter.fits(_names(weights)):
             return adapter, weights
-    raise BadCheckpoint(
+    raise CheckpointError(
         f"{name} lacks weights that {candidates[0].name} needs ({', '.join(candidates[0].layers)})"
     )
 
 
-def inside(saved: Any, path: tuple[str | int, ...], name: str) -> Any:
-    """The weights within what was saved. Raises BadCheckpoint."""
+def weights_at(saved: Any, path: tuple[str | int, ...], name: str) -> Any:
+    """The weights in a saved object. Raises CheckpointError."""
     for step in path:
         try:
             saved = saved[step]
         except (KeyError, IndexError, TypeError) as error:
-            raise BadCheckpoint(f"{name} lacks {step!r}") from error
+            raise CheckpointError(f"{name} lacks {step!r}") from error
     if not isinstance(saved, Mapping):
-        raise BadCheckpoint(f"{name} holds no weights where they should be")
+        raise CheckpointError(f"{name} holds no weights where they should be")
     return saved
 
 
 def sizes(adapter: Adapter, weights: Mapping[str, Any], name: str) -> tuple[int, int]:
-    """Numbers into the first layer and out of the last, which must fit one another in between."""
+    """Sizes of the input and output; adjacent layers must fit each other."""
     if adapter.head == "table":
         rows, columns = _shape(weights, "q", 2, name)
         return rows, columns
@@ -109,28 +109,28 @@ def sizes(adapter: Adapter, weights: Mapping[str, Any], name: str) -> tuple[int,
     for layer in chain:
         shape = _shape(weights, f"{layer}.weight", 2, name)
         if before and shape[1] != before:
-            raise BadCheckpoint(
+            raise CheckpointError(
                 f"{name}: {layer} takes {shape[1]} numbers, and the layer before it gives {before}"
             )
         first = first or shape[1]
         before = shape[0]
         if f"{layer}.bias" in weights and _shape(weights, f"{layer}.bias", 1, name) != (before,):
-            raise BadCheckpoint(f"{name}: {layer} has a bias of another size than its weight")
+            raise CheckpointError(f"{name}: {layer} has a bias of another size than its weight")
     return first, before
 
 
 def _shape(weights: Mapping[str, Any], key: str, dimensions: int, name: str) -> tuple[int, ...]:
-    told = weights.get(key)
-    if not isinstance(told, Tensor) or not all(0 < n < 1 << 31 for n in told.shape):
-        raise BadCheckpoint(f"{name}: {key} is not a tensor")
-    if len(told.shape) != dimensions:
+    tensor = weights.get(key)
+    if not isinstance(tensor, Tensor) or not all(0 < n < 1 << 31 for n in tensor.shape):
+        raise CheckpointError(f"{name}: {key} is not a tensor")
+    if len(tensor.shape) != dimensions:
         what = (
             "a convolution: networks for images are not evaluated here"
-            if len(told.shape) == 4
+            if len(tensor.shape) == 4
             else "misshapen"
         )
-        raise BadCheckpoint(f"{name}: {key} of shape {told.shape} is {what}")
-    return told.shape
+        raise CheckpointError(f"{name}: {key} of shape {tensor.shape} is {what}")
+    return tensor.shape
 
 
 def _names(weights: Mapping[Any, Any]) -> set[str]:
@@ -154,7 +154,7 @@ def _kwargs(value: object) -> dict[str, Any]:
 
 
 def _mean(history: object) -> float | None:
-    """Of the last returns, as the builtin runner keeps them."""
+    """Mean of the last returns that the builtin runner stores."""
     last = history.get("last") if isinstance(history, dict) else None
     numbers = [each for each in last if isinstance(each, int | float)] if isinstance(last, list) else []
     mean = sum(numbers) / len(numbers) if numbers else math.nan

@@ -1,7 +1,7 @@
-"""What a pickle holds, without doing what it asks for.
+"""Reads the data of a pickle without running it.
 
-A pickle is a program. Here its data are rebuilt, and every function it names is either one of the few
-that tensors need, replaced by a stand-in of ours, or the reason to refuse it.
+A pickle is a program. Its data are rebuilt, and every function it names is either one of the few that
+tensors need, which is replaced, or a reason to refuse the pickle.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import struct
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from runspine.checkpoints.bad import BadCheckpoint
+from runspine.checkpoints.errors import CheckpointError
 
-LARGEST = 64 << 20
-# An index beyond this would make the reader reserve memory for all before it.
-MOST_MEMO = 2_000_000
-# A malformed pickle fails in the reader with whatever the opcode at hand raises.
-FLAWS = (
+MAX_PICKLE_BYTES = 64 << 20
+# A larger index would make the reader reserve memory for all indexes before it.
+MAX_MEMO = 2_000_000
+# A malformed pickle fails in the reader with any of these errors.
+READER_ERRORS = (
     *(pickle.UnpicklingError, struct.error, ArithmeticError, AssertionError, AttributeError, BufferError),
     *(
         EOFError,
@@ -34,19 +34,19 @@ FLAWS = (
     ),
 )
 _PUTS = {"PUT", "BINPUT", "LONG_BINPUT"}
-# Ways to make objects that nothing which saves tensors has used for twenty years.
+# Opcodes that create objects and that no library which saves tensors uses.
 _ODD = {"INST", "OBJ", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER", "READONLY_BUFFER"}
 
 
 class Tensor(NamedTuple):
-    """A tensor as a pickle describes it: no numbers."""
+    """A tensor as a pickle describes it, without its numbers."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
 class _Named(NamedTuple):
-    """A class or constant of torch that is only ever named."""
+    """A class or constant of torch that is only named."""
 
     name: str
 
@@ -78,15 +78,15 @@ class _Reader(pickle.Unpickler):
                 return _Named(name)
             case "torch.storage", "UntypedStorage" | "TypedStorage":
                 return _Named(name)
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"it calls {module}.{name} when it is loaded, which is refused: nothing of it was run"
         )
 
-    def persistent_load(self, told: Any) -> str:
-        """('storage', FloatStorage, '0', 'cpu', 1234): the numbers themselves lie elsewhere."""
-        if not isinstance(told, tuple) or len(told) < 2 or told[0] != "storage":
-            raise BadCheckpoint("it refers to something that is not a tensor's storage")
-        return str(getattr(told[1], "name", told[1]))
+    def persistent_load(self, identifier: Any) -> str:
+        """('storage', FloatStorage, '0', 'cpu', 1234): the numbers themselves are in another entry."""
+        if not isinstance(identifier, tuple) or len(identifier) < 2 or identifier[0] != "storage":
+            raise CheckpointError("it refers to something that is not a tensor's storage")
+        return str(getattr(identifier[1], "name", identifier[1]))
 
 
 _DTYPES = {
@@ -96,23 +96,25 @@ _DTYPES = {
 
 
 def read_plain(data: bytes) -> Any:
-    """The data, with tensors as their shapes. Raises BadCheckpoint."""
-    if len(data) > LARGEST:
-        raise BadCheckpoint(f"its pickle has {len(data):,} bytes, more than the {LARGEST:,} accepted")
+    """The data, with tensors as their shapes. Raises CheckpointError."""
+    if len(data) > MAX_PICKLE_BYTES:
+        raise CheckpointError(
+            f"its pickle has {len(data):,} bytes, more than the {MAX_PICKLE_BYTES:,} accepted"
+        )
     try:
         _check(data)
         return _Reader(io.BytesIO(data)).load()
-    except BadCheckpoint:
+    except CheckpointError:
         raise
-    except FLAWS as error:
-        raise BadCheckpoint(f"its pickle is damaged: {type(error).__name__}: {error}") from error
+    except READER_ERRORS as error:
+        raise CheckpointError(f"its pickle is damaged: {type(error).__name__}: {error}") from error
 
 
 def _check(data: bytes) -> None:
     for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name in _PUTS and int(argument or 0) > MOST_MEMO:
-            raise BadCheckpoint("its pickle asks for more memory than it can need")
+        if opcode.name in _PUTS and int(argument or 0) > MAX_MEMO:
+            raise CheckpointError("its pickle requests more memory than it can need")
         if opcode.name in _ODD:
-            raise BadCheckpoint(
+            raise CheckpointError(
                 f"its pickle makes objects by {opcode.name}, which is refused: nothing of it was run"
             )

@@ -1,4 +1,4 @@
-"""The `runspine` command. Importing it pulls in click alone; each subcommand loads when it is used."""
+"""The `runspine` command. Importing it loads only click; each subcommand is imported on use."""
 
 from __future__ import annotations
 
@@ -8,73 +8,155 @@ from typing import NoReturn
 import click
 
 from runspine import __version__
-from runspine.cli.lazy import Entry, LazyGroup
+from runspine.cli.lazy_group import CommandEntry, LazyGroup
 
-SECTIONS: dict[str, dict[str, Entry]] = {
-    "The stack": {
-        "up": Entry("runspine.cli.stack:up", "Start the stack on this machine."),
-        "down": Entry("runspine.cli.stack:down", "Stop it."),
-        "status": Entry("runspine.cli.stack:status", "What runs, and whether it is well."),
-        "web": Entry("runspine.cli.web:web", "Open the web page, logged in."),
-        "serve": Entry("runspine.cli.serve:serve", "Run one service in this process, as in a container."),
-        "secrets": Entry("runspine.cli.secrets:secrets", "Passwords and tokens for docker compose."),
-        "doctor": Entry("runspine.cli.stack:doctor", "Check this machine and the services, with remedies."),
-    },
-    "Asking for runs": {
-        "train": Entry(
-            "runspine.cli.train:train", "Submit and follow to the end; starts a stack if none is up."
+SECTIONS: dict[str, dict[str, CommandEntry]] = {
+    "Stack": {
+        "up": CommandEntry(
+            "runspine.cli.commands.stack.stack:up", "Start NATS, S3 and all services on this machine."
         ),
-        "submit": Entry("runspine.cli.submit:submit", "Submit a run file, or a command."),
-        "sweep": Entry("runspine.cli.sweep:sweep", "Search for good parameters; trials are runs."),
-        "eval": Entry("runspine.cli.eval:eval_", "Let a checkpoint's policy act, and measure it."),
-        "play": Entry(
-            "runspine.cli.play:play", "Steer an env yourself, or watch a policy; swap at any time."
+        "down": CommandEntry("runspine.cli.commands.stack.stack:down", "Stop the stack."),
+        "status": CommandEntry(
+            "runspine.cli.commands.stack.stack:status", "Show the parts of the stack and their health."
         ),
-        "fork": Entry("runspine.cli.fork:fork", "Train on from a step of a recorded episode."),
-        "validate": Entry("runspine.cli.validate:validate", "Check a run file without running it."),
-        "resubmit": Entry("runspine.cli.change:resubmit", "Submit a run again, with changes."),
-        "cancel": Entry("runspine.cli.change:cancel", "Stop runs."),
-        "priority": Entry("runspine.cli.change:priority", "Change the priority of a waiting run."),
-        "label": Entry("runspine.cli.change:label", "Set and remove labels of a run."),
+        "web": CommandEntry("runspine.cli.commands.stack.web:web", "Open the web page, logged in."),
+        "serve": CommandEntry(
+            "runspine.cli.commands.stack.serve:serve",
+            "Run one service in the foreground, as a container does.",
+        ),
+        "secrets": CommandEntry(
+            "runspine.cli.commands.stack.secrets:secrets", "Generate passwords and tokens for Docker Compose."
+        ),
+        "doctor": CommandEntry(
+            "runspine.cli.commands.stack.stack:doctor", "Check this machine and the services for problems."
+        ),
     },
-    "Looking": {
-        "ls": Entry("runspine.cli.ls:ls", "List runs."),
-        "show": Entry("runspine.cli.show:show", "Everything about one run."),
-        "watch": Entry("runspine.cli.watch:watch", "Follow one run, or all of them."),
-        "logs": Entry("runspine.cli.logs:logs", "What a trainer printed."),
-        "mind": Entry("runspine.cli.mind:mind", "What an agent wants, believes and intends."),
-        "episodes": Entry("runspine.cli.episodes:episodes", "Episodes of a run, by return, length or time."),
-        "replay": Entry("runspine.cli.replay:replay", "Play an episode again, proven step by step."),
-        "video": Entry("runspine.cli.video:video", "A clip again from telemetry, proven frame for frame."),
-        "metrics": Entry("runspine.cli.metrics:metrics", "Series of a run: list, chart, export."),
-        "compare": Entry("runspine.cli.compare:compare", "Curves of several runs, over their seeds."),
-        "leaderboard": Entry("runspine.cli.leaderboard:leaderboard", "Evaluated checkpoints, best first."),
-        "actors": Entry("runspine.cli.actors:actors", "Who can act in an env."),
-        "workers": Entry("runspine.cli.fleet:workers", "Who runs the runs."),
-        "runners": Entry("runspine.cli.runners:runners", "What can be run, and a test of it."),
+    "Submit and control runs": {
+        "train": CommandEntry(
+            "runspine.cli.commands.runs.train:train",
+            "Submit a run and follow it; starts a stack if none is up.",
+        ),
+        "submit": CommandEntry("runspine.cli.commands.runs.submit:submit", "Submit a run file or a command."),
+        "sweep": CommandEntry(
+            "runspine.cli.commands.runs.sweep:sweep", "Search hyperparameters; every trial is a run."
+        ),
+        "eval": CommandEntry("runspine.cli.commands.runs.eval:eval_", "Evaluate a checkpoint."),
+        "play": CommandEntry(
+            "runspine.cli.commands.runs.play:play",
+            "Play in an env as a person or with a policy.",
+        ),
+        "fork": CommandEntry(
+            "runspine.cli.commands.runs.fork:fork", "Train from a step of a recorded episode."
+        ),
+        "validate": CommandEntry(
+            "runspine.cli.commands.runs.validate:validate", "Check a run file without submitting it."
+        ),
+        "resubmit": CommandEntry(
+            "runspine.cli.commands.runs.change:resubmit", "Submit a run again, with changes."
+        ),
+        "cancel": CommandEntry("runspine.cli.commands.runs.change:cancel", "Cancel runs."),
+        "priority": CommandEntry(
+            "runspine.cli.commands.runs.change:priority", "Change the priority of a waiting run."
+        ),
+        "label": CommandEntry("runspine.cli.commands.runs.change:label", "Set and remove labels of a run."),
     },
-    "What runs leave behind": {
-        "checkpoints": Entry("runspine.cli.checkpoints:checkpoints", "What can be loaded, the best first."),
-        "datasets": Entry("runspine.cli.datasets:datasets", "What offline algorithms learn from."),
-        "import": Entry("runspine.cli.import_:import_", "Take in checkpoints from outside."),
-        "artifacts": Entry("runspine.cli.artifacts:artifacts", "Files of runs: list, get, verify, usage."),
-        "pin": Entry("runspine.cli.pin:pin", "Keep artifacts whatever the rules say."),
-        "unpin": Entry("runspine.cli.pin:unpin", "Leave them to the rules again."),
-        "retention": Entry("runspine.cli.retention:retention", "The rules of what is kept."),
-        "prune": Entry("runspine.cli.prune:prune", "Remove what no rule keeps, or take that back."),
+    "Inspect runs": {
+        "ls": CommandEntry("runspine.cli.commands.runs.ls:ls", "List runs."),
+        "show": CommandEntry("runspine.cli.commands.runs.show:show", "Show one run in detail."),
+        "watch": CommandEntry("runspine.cli.commands.runs.watch:watch", "Follow one run, or all of them."),
+        "logs": CommandEntry("runspine.cli.commands.runs.logs:logs", "Print the output of a run's trainer."),
+        "turns": CommandEntry(
+            "runspine.cli.commands.analysis.turns:turns", "Show prompts and answers of a language model."
+        ),
+        "mind": CommandEntry(
+            "runspine.cli.commands.analysis.mind:mind", "Show the goals, beliefs and intentions of an agent."
+        ),
+        "episodes": CommandEntry(
+            "runspine.cli.commands.analysis.episodes:episodes",
+            "List the episodes of a run.",
+        ),
+        "replay": CommandEntry(
+            "runspine.cli.commands.analysis.replay:replay", "Simulate an episode again and verify every step."
+        ),
+        "video": CommandEntry(
+            "runspine.cli.commands.analysis.video:video",
+            "Rebuild a video from telemetry and verify every frame.",
+        ),
+        "metrics": CommandEntry(
+            "runspine.cli.commands.analysis.metrics:metrics",
+            "List, plot and export the metric series of a run.",
+        ),
+        "compare": CommandEntry(
+            "runspine.cli.commands.analysis.compare:compare", "Compare learning curves of runs across seeds."
+        ),
+        "leaderboard": CommandEntry(
+            "runspine.cli.commands.analysis.leaderboard:leaderboard", "Rank evaluated checkpoints."
+        ),
+        "actors": CommandEntry(
+            "runspine.cli.commands.runs.actors:actors", "List the actors that can act in an env."
+        ),
+        "workers": CommandEntry("runspine.cli.commands.stack.workers:workers", "List workers."),
+        "runners": CommandEntry("runspine.cli.commands.stack.runners:runners", "List and test runners."),
     },
-    "Other tools": {
-        "export-hub": Entry("runspine.cli.export_hub:export_hub", "A checkpoint to the Hugging Face Hub."),
-        "export": Entry("runspine.cli.export:export", "To TensorBoard, W&B, Minari, CSV or Parquet."),
-        "trace": Entry("runspine.cli.trace:trace", "Where a run's time went; to OpenTelemetry."),
-        "tensorboard": Entry("runspine.cli.tensorboard:tensorboard", "Look at runs in TensorBoard."),
+    "Checkpoints, datasets and artifacts": {
+        "checkpoints": CommandEntry(
+            "runspine.cli.commands.registry.checkpoints:checkpoints",
+            "List, show, name and activate checkpoints.",
+        ),
+        "datasets": CommandEntry(
+            "runspine.cli.commands.registry.datasets:datasets", "Manage datasets for offline training."
+        ),
+        "import": CommandEntry(
+            "runspine.cli.commands.registry.import_:import_", "Import checkpoints from other tools."
+        ),
+        "artifacts": CommandEntry(
+            "runspine.cli.commands.registry.artifacts:artifacts",
+            "List, download and verify the files of runs.",
+        ),
+        "pin": CommandEntry(
+            "runspine.cli.commands.registry.pin:pin", "Exempt artifacts from retention rules."
+        ),
+        "unpin": CommandEntry("runspine.cli.commands.registry.pin:unpin", "Remove pins."),
+        "retention": CommandEntry(
+            "runspine.cli.commands.registry.retention:retention", "Show and set retention rules."
+        ),
+        "prune": CommandEntry(
+            "runspine.cli.commands.registry.prune:prune",
+            "Remove artifacts that no rule keeps, or undo a prune.",
+        ),
     },
-    "The log and the tool": {
-        "events": Entry("runspine.cli.events:events", "Tail, verify and export the log."),
-        "backup": Entry("runspine.cli.backup:backup", "The whole system into a folder or a file."),
-        "restore": Entry("runspine.cli.restore:restore", "A backup into an empty system."),
-        "bench": Entry("runspine.cli.bench:bench", "Measure this machine against the targets."),
-        "completion": Entry("runspine.cli.completion:completion", "Completion for your shell."),
+    "Export": {
+        "export-hub": CommandEntry(
+            "runspine.cli.commands.analysis.export_hub:export_hub",
+            "Upload a checkpoint to the Hugging Face Hub.",
+        ),
+        "export": CommandEntry(
+            "runspine.cli.commands.analysis.export:export",
+            "Export runs to TensorBoard, W&B, Minari, CSV or Parquet.",
+        ),
+        "trace": CommandEntry(
+            "runspine.cli.commands.runs.trace:trace", "Show a run as a trace, or send it to OpenTelemetry."
+        ),
+        "tensorboard": CommandEntry(
+            "runspine.cli.commands.stack.tensorboard:tensorboard", "Open runs in TensorBoard."
+        ),
+    },
+    "Log and maintenance": {
+        "events": CommandEntry(
+            "runspine.cli.commands.stack.events:events", "Tail, verify and export the event log."
+        ),
+        "backup": CommandEntry(
+            "runspine.cli.commands.stack.backup:backup", "Back up the whole system to a folder or a file."
+        ),
+        "restore": CommandEntry(
+            "runspine.cli.commands.stack.restore:restore", "Restore a backup into an empty system."
+        ),
+        "bench": CommandEntry(
+            "runspine.cli.commands.stack.bench:bench", "Run the benchmarks on this machine."
+        ),
+        "completion": CommandEntry(
+            "runspine.cli.commands.stack.completion:completion", "Print the completion script of a shell."
+        ),
     },
 }
 
@@ -86,11 +168,11 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 )
 @click.version_option(__version__, prog_name="runspine", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Train with a log you can trust: submit runs, watch them, prove what happened."""
+    """Submit, watch and verify reinforcement learning runs on an event-sourced control plane."""
 
 
 def main() -> NoReturn:
-    """The console entry point."""
-    from runspine.cli.edge import run
+    """Console entry point."""
+    from runspine.cli.errors import run
 
     sys.exit(run(cli, sys.argv[1:]))

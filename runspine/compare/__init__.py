@@ -1,1 +1,1 @@
-"""Several runs side by side: curves on one grid, statistics over seeds, sample efficiency. Pure."""
+"""Comparison of runs: curves on one grid, statistics over seeds, sample efficiency. Pure."""

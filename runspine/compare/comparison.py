@@ -1,4 +1,4 @@
-"""A comparison of groups of runs: the bands to draw and the table to read. Pure."""
+"""Comparison of groups of runs: bands to plot and figures for a table. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from runspine.compare.curves import Curve, grid_over, on_grid
 from runspine.compare.efficiency import area, final, reached
-from runspine.compare.groups import Group
+from runspine.compare.groups import Group, Member
 from runspine.compare.statistics import STATISTICS, Interval, bootstrap, iqm, mean
 
 Values = np.ndarray[Any, Any]
@@ -20,23 +20,25 @@ Values = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """Options of a comparison."""
+
     points: int = 100
-    # Each place of a curve is the mean over so much of the range before it.
+    # Smoothing window as a share of the range.
     window: float = 0.05
     statistic: str = "iqm"
     confidence: float = 0.95
     samples: int = 2000
     seed: int = 0
-    # Part of the budget, from its end, that final performance is measured over.
+    # Last share of the budget over which final performance is measured.
     share: float = 0.1
     threshold: float | None = None
-    # To the end of the longest run, over the runs that are still there; otherwise to that of the shortest.
+    # Draw to the end of the longest run, over the remaining runs; otherwise to the end of the shortest.
     whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One number for a group, and its interval where there is one."""
+    """A statistic of a group, with its interval when it has one."""
 
     value: float
     low: float = math.nan
@@ -45,7 +47,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """What one run contributes."""
+    """Figures of one run."""
 
     run_id: str
     name: str
@@ -59,7 +61,7 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A group's curve on the grid, with the interval around it and how many runs it is over."""
+    """Curve of a group on the grid, with its interval and number of runs."""
 
     x: Values
     y: Values
@@ -69,7 +71,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedGroup:
     label: str
     band: Band
     seeds: tuple[Seed, ...]
@@ -77,7 +79,7 @@ class Compared:
     final_std: float
     final_iqm: Estimate
     area: Estimate
-    # Median over the seeds; infinity when half of them or more never get there.
+    # Median over seeds; infinity when half of them or more never reach the threshold.
     reached: float
     reached_count: int
     end: float
@@ -85,16 +87,16 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    groups: tuple[Compared, ...]
+    groups: tuple[ComparedGroup, ...]
     threshold: float
     # Whether the threshold was given, or taken from the curves.
     threshold_given: bool
-    # Up to where areas are measured: the same for all.
+    # End of the range of areas, the same for all groups.
     area_end: float
 
 
 def compare(groups: Sequence[Group], curves: Mapping[str, Curve], settings: Settings) -> Comparison:
-    """`curves` are by run id, each with at least one point."""
+    """Compare groups; `curves` by run id, each with at least one point."""
     every = [curves[member.run_id] for group in groups for member in group.members]
     grid = grid_over(every, settings.points)
     ends = [_end([curves[m.run_id] for m in group.members], settings.whole) for group in groups]
@@ -106,7 +108,7 @@ def compare(groups: Sequence[Group], curves: Mapping[str, Curve], settings: Sett
     ]
     threshold = settings.threshold
     if threshold is None:
-        threshold = _usual_threshold(bands, groups, curves, ends, settings)
+        threshold = _default_threshold(bands, groups, curves, ends, settings)
     return Comparison(
         groups=tuple(
             _compared(group, curves, grid, line, band, end, common, threshold, settings)
@@ -124,7 +126,7 @@ def _end(curves: Sequence[Curve], whole: bool) -> float:
 
 
 def _generator(group: Group, settings: Settings, use: str) -> np.random.Generator:
-    """Its own for each group, so that one more group does not change the intervals of the others."""
+    """A generator for each group, so that another group does not change the intervals."""
     return np.random.default_rng([settings.seed, zlib.crc32(f"{use} {group.label}".encode())])
 
 
@@ -139,7 +141,7 @@ def _band(group: Group, grid: Values, lines: Values, end: float, settings: Setti
     statistic = STATISTICS[settings.statistic]
     runs = np.isfinite(lines).sum(axis=0)
     y, low, high = (np.full(len(x), math.nan) for _ in range(3))
-    # Stretches over which the same runs are there; one when all reach the end.
+    # Ranges with the same set of runs; one when all reach the end.
     for there in np.unique(np.isfinite(lines), axis=1).T:
         places = (np.isfinite(lines) == there[:, None]).all(axis=0)
         if not there.any():
@@ -175,14 +177,14 @@ def _estimate(group: Group, values: Values, settings: Settings, use: str) -> Est
     return Estimate(value, float(interval.low[0]), float(interval.high[0]))
 
 
-def _usual_threshold(
+def _default_threshold(
     bands: Sequence[Band],
     groups: Sequence[Group],
     curves: Mapping[str, Curve],
     ends: Sequence[float],
     settings: Settings,
 ) -> float:
-    """Nine tenths of the way from the lowest start to the best end."""
+    """90 % of the way from the lowest start to the best end."""
     finals = [
         float(iqm(np.array([[final(curves[m.run_id], end, settings.share)] for m in group.members]))[0])
         for group, end in zip(groups, ends, strict=True)
@@ -201,28 +203,14 @@ def _compared(
     common: float,
     threshold: float,
     settings: Settings,
-) -> Compared:
-    shared = grid <= common
-    seeds = []
-    for member, line in zip(group.members, lines, strict=True):
-        curve = curves[member.run_id]
-        own = min(end, curve.end)
-        there = (grid <= own) & np.isfinite(line)
-        seeds.append(
-            Seed(
-                run_id=member.run_id,
-                name=member.name,
-                final=final(curve, own, settings.share),
-                area=area(grid[shared], line[shared]),
-                reached=reached(grid[there], line[there], threshold),
-                end=curve.end,
-                points=len(curve),
-                dropped=curve.dropped,
-            )
-        )
+) -> ComparedGroup:
+    seeds = [
+        _seed(member, curves[member.run_id], grid, line, end, common, threshold, settings.share)
+        for member, line in zip(group.members, lines, strict=True)
+    ]
     finals = np.array([seed.final for seed in seeds])
     times = np.array([seed.reached for seed in seeds])
-    return Compared(
+    return ComparedGroup(
         label=group.label,
         band=band,
         seeds=tuple(seeds),
@@ -236,8 +224,33 @@ def _compared(
     )
 
 
+def _seed(
+    member: Member,
+    curve: Curve,
+    grid: Values,
+    line: Values,
+    end: float,
+    common: float,
+    threshold: float,
+    share: float,
+) -> Seed:
+    shared = grid <= common
+    own = min(end, curve.end)
+    there = (grid <= own) & np.isfinite(line)
+    return Seed(
+        run_id=member.run_id,
+        name=member.name,
+        final=final(curve, own, share),
+        area=area(grid[shared], line[shared]),
+        reached=reached(grid[there], line[there], threshold),
+        end=curve.end,
+        points=len(curve),
+        dropped=curve.dropped,
+    )
+
+
 def _median(times: Values) -> float:
-    """Seeds that never got there count as later than any other."""
+    """Median; seeds that never reach the threshold count as infinity."""
     ordered = np.sort(times)
     middle = ordered[[(len(ordered) - 1) // 2, len(ordered) // 2]]
     return float(middle.mean()) if np.isfinite(middle).all() else math.inf

@@ -1,4 +1,4 @@
-"""Curves of single runs, and all of them on one grid. Pure."""
+"""Curves of runs, and their alignment on a common grid. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Values = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points in the order of x, all of them numbers."""
+    """Finite points in order of x."""
 
     x: Values
     y: Values
-    # Points that were left out because they are not numbers.
+    # Number of NaN or infinite points that were dropped.
     dropped: int = 0
 
     @property
@@ -33,28 +33,32 @@ class Curve:
 
 
 def curve_of(x: Sequence[float], y: Sequence[float]) -> Curve:
-    """NaN and infinite points do not count; equal x stay in the order they came."""
+    """Sort points by x, stable, and drop those that are NaN or infinite."""
     xs, ys = np.asarray(x, np.float64), np.asarray(y, np.float64)
     good = np.isfinite(xs) & np.isfinite(ys)
     order = np.argsort(xs[good], kind="stable")
     return Curve(xs[good][order], ys[good][order], int((~good).sum()))
 
 
-def grid_over(curves: Sequence[Curve], points: int, high: float | None = None) -> Values:
-    """From where every curve has begun to where the longest ends, or to `high`."""
+def seconds_since(started_at: int, times: Sequence[float]) -> list[float]:
+    """Times of a log, in microseconds, as seconds since the start of the run: runs have that in common."""
+    return [(time - started_at) / 1e6 for time in times]
+
+
+def grid_over(curves: Sequence[Curve], points: int) -> Values:
+    """Grid from the latest start of a curve to the end of the longest."""
     low = max(curve.start for curve in curves)
-    end = max(curve.end for curve in curves) if high is None else high
+    end = max(curve.end for curve in curves)
     if end <= low:
         return np.array([max(low, end)])
     return np.linspace(low, end, points)
 
 
 def on_grid(curve: Curve, grid: Values, width: float = 0.0) -> Values:
-    """At each place of the grid the mean of the points up to `width` before it, itself included.
+    """Mean of the points in a trailing window of `width` at each grid point.
 
-    The window reaches back to the place before at least, so that no point is passed over. Where it
-    is empty, the last value holds. Beyond the curve's end, and before its first point, there is
-    nothing (NaN).
+    The window extends at least to the previous grid point, so that every point counts. An empty window
+    repeats the last value. Before the first and after the last point the result is NaN.
     """
     ends = np.searchsorted(curve.x, grid, side="right")
     before = np.concatenate([[0], ends[:-1]])
@@ -64,5 +68,5 @@ def on_grid(curve: Curve, grid: Values, width: float = 0.0) -> Values:
         values[at] = curve.y[starts[at] : ends[at]].mean()
     there = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(grid)), -1))
     held = np.where(there >= 0, values[np.maximum(there, 0)], np.nan)
-    # The place just behind the last point still has points of its own.
+    # The grid point just after the end still has points in its window.
     return np.where((grid <= curve.end) | (ends > before), held, np.nan)

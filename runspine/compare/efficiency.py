@@ -1,4 +1,4 @@
-"""How fast a run learns and how well it ends. Pure."""
+"""Final performance, area under the curve, and time to a threshold. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = np.ndarray[Any, Any]
 
 
 def final(curve: Curve, end: float, share: float) -> float:
-    """Mean of the points in the last part of what lies before `end`; the last one when it has none."""
+    """Mean of the points in the last `share` before `end`; the last point when there are none."""
     inside = curve.x <= end
     start = end - share * (end - min(curve.start, 0.0))
     part = curve.y[inside & (curve.x > start)]
@@ -24,7 +24,7 @@ def final(curve: Curve, end: float, share: float) -> float:
 
 
 def area(grid: Values, values: Values) -> float:
-    """Mean height under the curve: its area by the width, so that it is in the metric's own unit."""
+    """Area under the curve divided by its width, in the unit of the metric."""
     width = float(grid[-1] - grid[0])
     if width <= 0:
         return float(values[0])
@@ -32,6 +32,6 @@ def area(grid: Values, values: Values) -> float:
 
 
 def reached(grid: Values, values: Values, threshold: float) -> float:
-    """Where the curve first is at the threshold or above; infinity when it never is."""
+    """First x at which the curve reaches the threshold; infinity when it never does."""
     places = np.flatnonzero(values >= threshold)
     return float(grid[places[0]]) if len(places) else math.inf

@@ -1,4 +1,4 @@
-"""Which runs belong together: those that differ in nothing but their seed. Pure."""
+"""Groups of runs that differ only in their seed. Pure."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runspine.errors import Invalid
-from runspine.nearest import not_accepted
-from runspine.plain import json_text
+from runspine.errors import InvalidError
+from runspine.spec.nearest import not_accepted
+from runspine.spec.plain import json_text, plain_value
+from runspine.wire.v1.run_pb2 import Run
 
-# What a label says first.
+# Fields that come first in a label.
 FIRST = ("algo", "env", "runner")
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A run as far as grouping goes: its fields by name, the seed not among them."""
+    """A run with the fields it is grouped by; the seed is not one of them."""
 
     run_id: str
     name: str
     env: str
     fields: Mapping[str, Any] = field(default_factory=dict)
-    # More to group by, when asked: project, seed, name, label.<key>.
+    # Fields that only --by groups by: project, seed, name, label.<key>.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -32,8 +33,8 @@ class Group:
     members: tuple[Member, ...]
 
 
-def grouped(members: Sequence[Member], by: Sequence[str] = ()) -> list[Group]:
-    """In the order in which their first runs were given."""
+def group_runs(members: Sequence[Member], by: Sequence[str] = ()) -> list[Group]:
+    """Group the runs; groups are in order of their first run."""
     if by:
         _check(members, by)
         keys = [{name: _value(member, name) for name in by} for member in members]
@@ -55,31 +56,55 @@ def _check(members: Sequence[Member], by: Sequence[str]) -> None:
     known = {name for member in members for name in (*member.fields, *member.extra)}
     for name in by:
         if name not in known:
-            raise Invalid(f"--by {not_accepted(name, known, limit=40)}")
+            raise InvalidError(f"--by {not_accepted(name, known, limit=40)}")
 
 
 def _labels(keys: Sequence[Mapping[str, Any]], by: Sequence[str]) -> list[str]:
-    """As few fields as tell the groups apart; env and algo when there is but one."""
+    """Labels with as few fields as distinguish the groups; env and algo for a single group."""
     if len(keys) == 1 and not by:
         only = keys[0]
         return [" ".join(str(only[name]) for name in ("env", "algo") if only.get(name)) or "all runs"]
     names = list(dict.fromkeys([*by] or [*FIRST, *sorted({name for key in keys for name in key})]))
     differing = [name for name in names if len({json_text(key.get(name)) for key in keys}) > 1]
     chosen: list[str] = []
-    told = 1
+    distinct = 1
     for name in differing:
         now = len({json_text([key.get(n) for n in (*chosen, name)]) for key in keys})
-        if now > told:
+        if now > distinct:
             chosen.append(name)
-            told = now
-        if told == len(keys):
+            distinct = now
+        if distinct == len(keys):
             break
     chosen = chosen or list(by)
-    return [", ".join(_said(name, key.get(name)) for name in chosen) for key in keys]
+    return [", ".join(_label_part(name, key.get(name)) for name in chosen) for key in keys]
 
 
-def _said(name: str, value: Any) -> str:
+def _label_part(name: str, value: Any) -> str:
     if name in ("algo", "env", "runner", "project", "name"):
         return str(value or f"no {name}")
     short = name.removeprefix("params.")
     return f"{short}={'–' if value is None else value}"
+
+
+def member_of(run: Run) -> Member:
+    spec = run.spec
+    return Member(
+        run_id=run.id,
+        name=run.name,
+        env=spec.env,
+        fields={
+            "env": spec.env,
+            "algo": spec.algo,
+            "runner": spec.runner,
+            **({"command": " ".join(spec.command)} if spec.command else {}),
+            **{f"env_kwargs.{key}": plain_value(value) for key, value in spec.env_kwargs.items()},
+            **{f"params.{key}": plain_value(value) for key, value in spec.params.items() if key != "seed"},
+        },
+        extra={
+            "project": spec.project,
+            "name": run.name,
+            "seed": spec.seed if spec.HasField("seed") else 1,
+            "total_steps": spec.total_steps,
+            **{f"label.{key}": value for key, value in run.labels.items()},
+        },
+    )

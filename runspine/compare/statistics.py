@@ -1,4 +1,4 @@
-"""Mean, interquartile mean, and bootstrap intervals over seeds. Pure: the generator is given."""
+"""Mean, interquartile mean and bootstrap intervals over seeds. Pure; the generator is a parameter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Values = np.ndarray[Any, Any]
 # From (…, runs, places) to (…, places).
 Statistic = Callable[[Values], Values]
 # Resampled values in memory at once.
-AT_ONCE = 4_000_000
+MAX_RESAMPLED = 4_000_000
 
 
 class Interval(NamedTuple):
@@ -25,9 +25,9 @@ def mean(values: Values) -> Values:
 
 
 def iqm(values: Values) -> Values:
-    """Mean of the middle half of the runs: a quarter, rounded down, is left out at either end.
+    """Mean of the middle half of the runs; a quarter, rounded down, is dropped at either end.
 
-    Of three runs or fewer that is the mean of all.
+    Of three runs or fewer it is the mean of all.
     """
     runs = values.shape[-2]
     cut = runs // 4
@@ -48,9 +48,9 @@ def bootstrap(
     samples: int = 2000,
     confidence: float = 0.95,
 ) -> Interval | None:
-    """Percentile interval of a statistic over (runs, places), by drawing runs again within each stratum.
+    """Percentile interval of a statistic over (runs, places), by resampling runs within each stratum.
 
-    None when no stratum has two runs: nothing can be said about what another seed would do.
+    None when no stratum has two runs.
     """
     groups = [np.flatnonzero(np.asarray(strata) == stratum) for stratum in sorted(set(strata))]
     if all(len(group) < 2 for group in groups):
@@ -59,7 +59,7 @@ def bootstrap(
     drawn = np.concatenate(
         [group[generator.integers(0, len(group), (samples, len(group)))] for group in groups], axis=1
     )
-    step = max(1, AT_ONCE // max(1, runs * places))
+    step = max(1, MAX_RESAMPLED // max(1, runs * places))
     found = np.concatenate([statistic(values[drawn[at : at + step]]) for at in range(0, samples, step)])
     tail = (1 - confidence) / 2
     low, high = np.quantile(found, [tail, 1 - tail], axis=0)

@@ -1,4 +1,4 @@
-"""Whether a runner keeps the promises that every client relies on, tried on a real stack of its own.
+"""Conformance tests of runners, executed on a temporary stack.
 
-Imports nothing: `runspine.conformance.specimen` is a trainer and wants to be light.
+Imports nothing: `runspine.conformance.specimen` is a trainer and has to start fast.
 """

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""Results and exceptions of the checks."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
-class Outcome(enum.Enum):
+class CheckOutcome(enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
-    # The runner does not claim it, or an earlier failure stands in the way.
+    # The runner does not support it, or an earlier check failed.
     SKIPPED = "skipped"
 
 
-class Broken(Exception):
-    """A promise is not kept: what was seen, and what to do about it."""
+class NotConformingError(Exception):
+    """A check failed: what was observed, and the remedy."""
 
     def __init__(self, seen: str, remedy: str) -> None:
         super().__init__(seen)
         self.seen, self.remedy = seen, remedy
 
 
-class NotClaimed(Exception):
-    """There is nothing to check; the message says why."""
+class NotClaimedError(Exception):
+    """The check does not apply; the message states why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
+    """Outcome of one check of one runner."""
+
     runner: str
     check: str
-    outcome: Outcome
-    # What was seen, in a sentence.
+    outcome: CheckOutcome
+    # What was observed, in a sentence.
     seen: str
-    # What to do; empty unless it failed.
+    # The remedy; empty unless the check failed.
     remedy: str = ""
     seconds: float = 0.0
 

@@ -1,7 +1,7 @@
-"""A trainer as small as one can be: plain protocol lines, a checkpoint, a stop on SIGTERM.
+"""A minimal trainer: plain protocol lines, checkpoints, and a stop on SIGTERM.
 
-`runspine runners check script` runs it. It needs nothing but the standard library, so that it shows what
-a program in any language must do.
+`runspine runners check script` runs it. It uses only the standard library and shows what a trainer in
+any language has to do.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import time
 from pathlib import Path
 
 EPISODE_STEPS = 10
-# About a thousand steps a second, so that a long run costs next to nothing.
+# About a thousand steps a second, so that a long run uses little CPU.
 PACE_SECONDS = 0.001
 
 
-def say(**said: object) -> None:
-    print(json.dumps(said), flush=True)  # noqa: T201 - this is how a trainer speaks
+def emit(**line: object) -> None:
+    print(json.dumps(line), flush=True)  # noqa: T201 - the protocol is lines on stdout
 
 
 def save(folder: Path, step: int) -> None:
     path = folder / f"counter-{step}.json"
     path.write_text(json.dumps({"step": step}))
-    say(type="artifact", kind="checkpoint", path=path.name, step=step)
+    emit(type="artifact", kind="checkpoint", path=path.name, step=step)
 
 
 def begin_at(source: str, kind: str) -> int:
-    """The step to begin at; a warm start brings a counter's wisdom, but begins at 0."""
+    """First step: that of the checkpoint when resuming, 0 for a warm start."""
     if not source:
         return 0
     step = int(json.loads(Path(source).read_text())["step"])
@@ -44,19 +44,19 @@ def main() -> int:
     dice = random.Random(int(os.environ.get("RUNSPINE_SEED") or 1))
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
-    say(type="config", args={"total": total})
+    emit(type="config", args={"total": total})
     gained = 0.0
     while step < total and not stopping:
         within, reward = step % EPISODE_STEPS, dice.random()
         last = within == EPISODE_STEPS - 1
         episode = str(step // EPISODE_STEPS)
         where = {"episode_id": episode, "step": within, "global_step": step}
-        say(type="step", **where, action=0, reward=reward, terminated=last, truncated=False)
+        emit(type="step", **where, action=0, reward=reward, terminated=last, truncated=False)
         gained += reward
         step += 1
         if last:
-            say(type="episode", episode_id=episode, steps=EPISODE_STEPS, **{"return": gained})
-            say(type="metric", name="charts/episodic_return", value=gained, step=step)
+            emit(type="episode", episode_id=episode, steps=EPISODE_STEPS, **{"return": gained})
+            emit(type="metric", name="charts/episodic_return", value=gained, step=step)
             gained = 0.0
         if step % max(total // 10, 1) == 0:
             save(folder, step)

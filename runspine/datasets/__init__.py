@@ -3,10 +3,10 @@
 Imports nothing heavy: reading data needs h5py and numpy, writing it minari.
 """
 
-from runspine.datasets.bad import BadDataset
+from runspine.datasets.errors import DatasetError
 from runspine.datasets.manifest import DataFile, Manifest, Returns
 
-# The kind of its artifact.
-DATASET = "dataset"
+# Folder in a run's directory that holds the dataset for the trainer.
+RUN_FOLDER = "dataset"
 
-__all__ = ["DATASET", "BadDataset", "DataFile", "Manifest", "Returns"]
+__all__ = ["DataFile", "DatasetError", "Manifest", "Returns"]

@@ -1,4 +1,4 @@
-"""One file that holds a dataset: its manifest and its data, stored as they are. Every byte is checked."""
+"""A dataset in one uncompressed zip: its manifest and its data, with a checksum of every file."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from runspine.datasets.bad import BadDataset
-from runspine.datasets.manifest import LARGEST, NAME, DataFile, Manifest, read_manifest
+from runspine.datasets.errors import DatasetError
+from runspine.datasets.manifest import MAX_MANIFEST_BYTES, NAME, DataFile, Manifest, read_manifest
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 SUFFIX = ".dataset.zip"
-# The same data gives the same archive, whenever it is packed.
+# A fixed time, so that the same data gives the same archive.
 _WHEN = (1980, 1, 1, 0, 0, 0)
-Told = Callable[[int], None]
+ReportProgress = Callable[[int], None]
 
 
 def data_files(folder: Path) -> tuple[DataFile, ...]:
-    """Every file below a folder with its checksum; links are not followed. Raises BadDataset."""
+    """Every file below a folder with its checksum. Raises DatasetError, also for links."""
     found = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            raise BadDataset(f"{name} is a link: copy the file itself")
+            raise DatasetError(f"{name} is a link: copy the file itself")
         if path.is_file() and name != NAME:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -36,7 +36,7 @@ def data_files(folder: Path) -> tuple[DataFile, ...]:
 
 
 def pack(folder: Path, manifest: Manifest, target: Path) -> Manifest:
-    """Write the archive of a folder; the manifest with its files. Raises BadDataset."""
+    """Write the archive of a folder; returns the manifest with its files. Raises DatasetError."""
     whole = replace(manifest, files=data_files(folder))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         with archive.open(_entry(NAME), "w") as inner:
@@ -45,18 +45,18 @@ def pack(folder: Path, manifest: Manifest, target: Path) -> Manifest:
             with archive.open(_entry(each.path), "w", force_zip64=each.size >= 1 << 31) as inner:
                 digest = _copy((folder / each.path).open("rb"), inner)
             if digest != each.sha256:
-                raise BadDataset(f"{each.path} changed while it was packed: try again")
+                raise DatasetError(f"{each.path} changed while it was packed: try again")
     return whole
 
 
 def manifest_of(archive: Path) -> Manifest:
-    """Raises BadDataset."""
+    """The manifest of an archive. Raises DatasetError."""
     with _opened(archive) as inside:
         return _manifest_in(inside, archive.name)
 
 
 def check_archive(archive: Path) -> Manifest:
-    """Read everything and compare it with the manifest. Raises BadDataset, which names the file."""
+    """Compare every file with the manifest. Raises DatasetError, which names the file."""
     with _opened(archive) as inside:
         manifest = _manifest_in(inside, archive.name)
         for each in manifest.files:
@@ -64,8 +64,8 @@ def check_archive(archive: Path) -> Manifest:
         return manifest
 
 
-def unpack(archive: Path, folder: Path, told: Told | None = None) -> Manifest:
-    """Into a new folder, checked on the way; nothing is left when it fails. Raises BadDataset."""
+def unpack(archive: Path, folder: Path, report: ReportProgress | None = None) -> Manifest:
+    """Unpack into a new folder, checking each file; leaves nothing when it fails. Raises DatasetError."""
     draft = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
@@ -78,8 +78,8 @@ def unpack(archive: Path, folder: Path, told: Told | None = None) -> Manifest:
                 with path.open("xb") as file:
                     _compare(each, *_read_entry(inside, each, file))
                 path.chmod(0o444)
-                if told:
-                    told(each.size)
+                if report:
+                    report(each.size)
         (draft / NAME).write_text(manifest.to_json())
         draft.rename(folder)
     finally:
@@ -88,11 +88,11 @@ def unpack(archive: Path, folder: Path, told: Told | None = None) -> Manifest:
 
 
 def check_folder(folder: Path) -> Manifest:
-    """An unpacked dataset against its manifest. Raises BadDataset, which names the file."""
+    """Compare an unpacked dataset with its manifest. Raises DatasetError, which names the file."""
     try:
         manifest = read_manifest((folder / NAME).read_bytes())
     except OSError as error:
-        raise BadDataset(f"{NAME} cannot be read: {error.strerror}") from error
+        raise DatasetError(f"{NAME} cannot be read: {error.strerror}") from error
     for each in manifest.files:
         path = folder / each.path
         try:
@@ -100,39 +100,38 @@ def check_folder(folder: Path) -> Manifest:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
                 size = file.tell()
         except OSError as error:
-            raise BadDataset(f"{each.path} cannot be read: {error.strerror}") from error
+            raise DatasetError(f"{each.path} cannot be read: {error.strerror}") from error
         _compare(each, size, digest)
     return manifest
 
 
 def _compare(each: DataFile, size: int, digest: str) -> None:
     if size != each.size:
-        raise BadDataset(f"{each.path} has {size:,} bytes, and its manifest says {each.size:,}")
+        raise DatasetError(f"{each.path} has {size:,} bytes, and its manifest states {each.size:,}")
     if digest != each.sha256:
-        raise BadDataset(
-            f"{each.path} is not what its manifest says: "
-            f"SHA-256 {digest[:12]}… instead of {each.sha256[:12]}…"
+        raise DatasetError(
+            f"{each.path} differs from its manifest: SHA-256 {digest[:12]}… instead of {each.sha256[:12]}…"
         )
 
 
 def _manifest_in(inside: zipfile.ZipFile, name: str) -> Manifest:
     try:
         entry = inside.getinfo(NAME)
-        if entry.file_size > LARGEST:
-            raise BadDataset(f"{NAME} has {entry.file_size:,} bytes, more than a manifest needs")
+        if entry.file_size > MAX_MANIFEST_BYTES:
+            raise DatasetError(f"{NAME} has {entry.file_size:,} bytes, more than a manifest needs")
         return read_manifest(inside.read(NAME))
     except KeyError:
-        raise BadDataset(f"{name} holds no {NAME}: it is no dataset of ours") from None
+        raise DatasetError(f"{name} holds no {NAME}: it is not a dataset of Runspine") from None
     except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
-        raise BadDataset(f"{NAME} is damaged: {error}") from error
+        raise DatasetError(f"{NAME} is damaged: {error}") from error
 
 
 def _read_entry(inside: zipfile.ZipFile, each: DataFile, target: IO[bytes] | None) -> tuple[int, str]:
-    """Size and SHA-256 of an entry; never more than its manifest says is written."""
+    """Size and SHA-256 of an entry; at most the size in its manifest is written."""
     digest, size = hashlib.sha256(), 0
     try:
         with inside.open(each.path) as file:
-            while data := file.read(CHUNK):
+            while data := file.read(CHUNK_BYTES):
                 size += len(data)
                 if size > each.size:
                     break
@@ -140,9 +139,9 @@ def _read_entry(inside: zipfile.ZipFile, each: DataFile, target: IO[bytes] | Non
                 if target:
                     target.write(data)
     except KeyError:
-        raise BadDataset(f"{each.path} is missing") from None
+        raise DatasetError(f"{each.path} is missing") from None
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise BadDataset(f"{each.path} is not what its manifest says: {error}") from error
+        raise DatasetError(f"{each.path} differs from its manifest: {error}") from error
     return size, digest.hexdigest()
 
 
@@ -150,9 +149,9 @@ def _opened(archive: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(archive)
     except OSError as error:
-        raise BadDataset(f"{archive.name} cannot be read: {error.strerror}") from error
+        raise DatasetError(f"{archive.name} cannot be read: {error.strerror}") from error
     except (zipfile.BadZipFile, NotImplementedError) as error:
-        raise BadDataset(f"{archive.name} is no dataset of ours: {error}") from error
+        raise DatasetError(f"{archive.name} is not a dataset of Runspine: {error}") from error
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
@@ -164,7 +163,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
 def _copy(source: IO[bytes], target: IO[bytes]) -> str:
     digest = hashlib.sha256()
     with source:
-        while data := source.read(CHUNK):
+        while data := source.read(CHUNK_BYTES):
             digest.update(data)
             target.write(data)
     return digest.hexdigest()

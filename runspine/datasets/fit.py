@@ -1,15 +1,15 @@
-"""Whether a dataset can be learnt from for a run's env. Pure."""
+"""Whether a dataset fits a run's env. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from runspine.datasets.manifest import Manifest
-from runspine.datasets.spaces import unlike
+from runspine.datasets.spaces import differ
 
 
 def unfit_env(manifest: Manifest, name: str, env: str, env_kwargs: dict[str, Any]) -> str:
-    """Why its env is not the run's; empty when it is."""
+    """Why the dataset's env differs from the run's; empty when it does not."""
     if manifest.env.rpartition(":")[2] != env.rpartition(":")[2]:
         return f"dataset {name} is of {manifest.env}, and the run's env is {env}: set env: {manifest.env}"
     if manifest.env_kwargs != env_kwargs:
@@ -21,12 +21,12 @@ def unfit_env(manifest: Manifest, name: str, env: str, env_kwargs: dict[str, Any
 
 
 def unfit_spaces(manifest: Manifest, name: str, observations: str, actions: str) -> str:
-    """Why its data is of another form than the env gives and takes; empty when it is the same."""
+    """Why the dataset's spaces differ from the env's; empty when they do not."""
     for what, had, have in (
         ("observations", manifest.observations, observations),
         ("actions", manifest.actions, actions),
     ):
-        if had and unlike(had, have):
+        if had and differ(had, have):
             return (
                 f"dataset {name} does not fit {manifest.env} here: its {what} are {had}, and the env's "
                 f"{have} (another version of the env?)"

@@ -1,4 +1,4 @@
-"""A Minari dataset on disk: found, looked at, and read as transitions. Needs h5py and numpy."""
+"""A Minari dataset on disk: its manifest and its transitions. Needs h5py and numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from runspine.datasets.bad import BadDataset
+from runspine.datasets.errors import DatasetError
 from runspine.datasets.manifest import Manifest, Returns
 from runspine.datasets.spaces import from_minari
 
@@ -20,7 +20,7 @@ METADATA, DATA = "metadata.json", "main_data.hdf5"
 
 
 class Transitions(NamedTuple):
-    """Steps of all episodes, one after the other. `timeouts` marks where a clock ended an episode."""
+    """Steps of all episodes in order. `timeouts` marks the steps at which a time limit ended an episode."""
 
     observations: Array
     actions: Array
@@ -31,40 +31,40 @@ class Transitions(NamedTuple):
 
 
 def find_data(folder: Path) -> Path:
-    """The folder with Minari's two files, here or one `data` below. Raises BadDataset."""
+    """The folder with Minari's two files, here or one `data` below. Raises DatasetError."""
     for place in (folder, folder / "data"):
         if (place / METADATA).is_file() and (place / DATA).is_file():
             return place
     if (folder / METADATA).is_file() or (folder / "data" / METADATA).is_file():
-        raise BadDataset(f"{folder.name} has no {DATA}: only Minari's HDF5 format is read")
-    raise BadDataset(
+        raise DatasetError(f"{folder.name} has no {DATA}: only Minari's HDF5 format is read")
+    raise DatasetError(
         f"{folder.name} holds no Minari dataset: neither {METADATA} nor data/{METADATA} is there"
     )
 
 
 def describe(folder: Path, *, env: str = "", **provenance: Any) -> Manifest:
-    """What the files say, without checksums. Raises BadDataset."""
+    """The manifest of a Minari folder, without checksums. Raises DatasetError."""
     place = find_data(folder)
-    told = _metadata(place)
-    spec = _env_spec(told.get("env_spec"))
+    found = _metadata(place)
+    spec = _env_spec(found.get("env_spec"))
     returns, steps = [], 0
     for episode in episodes(place):
         returns.append(float(np.sum(episode["rewards"], dtype=np.float64)))
         steps += len(episode["rewards"])
     if not returns or not steps:
-        raise BadDataset(f"{DATA} holds no steps")
+        raise DatasetError(f"{DATA} holds no steps")
     if not np.isfinite(returns).all():
-        raise BadDataset(
+        raise DatasetError(
             f"{DATA}: episode {int(np.flatnonzero(~np.isfinite(returns))[0])} has no finite return"
         )
     known = env or str(spec.get("id") or "")
     if not known:
-        raise BadDataset(f"{METADATA} does not say which env it is of: give one with --env")
+        raise DatasetError(f"{METADATA} does not name its env: give one with --env")
     return Manifest(
         env=known,
         env_kwargs=spec.get("kwargs") or {} if not env or env == spec.get("id") else {},
-        observations=from_minari(told.get("observation_space")),
-        actions=from_minari(told.get("action_space")),
+        observations=from_minari(found.get("observation_space")),
+        actions=from_minari(found.get("action_space")),
         episodes=len(returns),
         steps=steps,
         returns=Returns(
@@ -72,25 +72,27 @@ def describe(folder: Path, *, env: str = "", **provenance: Any) -> Manifest:
             std=float(np.std(returns)),
             minimum=float(np.min(returns)),
             maximum=float(np.max(returns)),
-            random=_score(told.get("ref_min_score")),
-            expert=_score(told.get("ref_max_score")),
+            random=_score(found.get("ref_min_score")),
+            expert=_score(found.get("ref_max_score")),
         ),
-        provenance={"minari_id": told["dataset_id"], **provenance} if told.get("dataset_id") else provenance,
+        provenance={"minari_id": found["dataset_id"], **provenance}
+        if found.get("dataset_id")
+        else provenance,
     )
 
 
 def episodes(place: Path) -> Iterator[dict[str, Array]]:
-    """Arrays of each episode, in order. Raises BadDataset."""
+    """Arrays of each episode, in order. Raises DatasetError."""
     try:
         with h5py.File(place / DATA, "r") as file:
             for number in range(len(file)):
                 yield _episode(file, number)
     except OSError as error:
-        raise BadDataset(f"{DATA} cannot be read: {error}") from error
+        raise DatasetError(f"{DATA} cannot be read: {error}") from error
 
 
 def read_transitions(folder: Path) -> Transitions:
-    """All of it as rows of numbers. Raises BadDataset."""
+    """All transitions as arrays. Raises DatasetError."""
     parts: dict[str, list[Array]] = {name: [] for name in Transitions._fields}
     for episode in episodes(find_data(folder)):
         rows = episode["observations"].reshape(len(episode["observations"]), -1).astype(np.float32)
@@ -103,47 +105,49 @@ def read_transitions(folder: Path) -> Transitions:
         ended[-1:] = not episode["terminations"][-1:].any()
         parts["timeouts"].append(ended)
     if not parts["rewards"]:
-        raise BadDataset(f"{DATA} holds no episodes")
+        raise DatasetError(f"{DATA} holds no episodes")
     return Transitions(**{name: np.concatenate(arrays) for name, arrays in parts.items()})
 
 
 def _episode(file: Any, number: int) -> dict[str, Array]:
     group = file.get(f"episode_{number}")
     if group is None:
-        raise BadDataset(f"{DATA} has no episode_{number}, but later ones")
+        raise DatasetError(f"{DATA} has no episode_{number}, but later ones")
     found = {}
     for name in ("observations", "actions", "rewards", "terminations", "truncations"):
         data = group.get(name)
         if not isinstance(data, h5py.Dataset):
-            raise BadDataset(f"{DATA}: {name} of episode_{number} are no array: composed spaces are not read")
+            raise DatasetError(
+                f"{DATA}: {name} of episode_{number} are no array: composed spaces are not read"
+            )
         found[name] = np.asarray(data[()])
         if found[name].dtype.kind not in "fiub":
-            raise BadDataset(f"{DATA}: {name} of episode_{number} are no numbers")
+            raise DatasetError(f"{DATA}: {name} of episode_{number} are no numbers")
     count = len(found["rewards"])
     lengths = {name: len(array) for name, array in found.items()}
     if lengths != {**dict.fromkeys(found, count), "observations": count + 1}:
-        raise BadDataset(f"{DATA}: episode_{number} has parts of different lengths: {lengths}")
+        raise DatasetError(f"{DATA}: episode_{number} has parts of different lengths: {lengths}")
     return found
 
 
 def _metadata(place: Path) -> dict[str, Any]:
     try:
-        told = json.loads((place / METADATA).read_bytes())
+        found = json.loads((place / METADATA).read_bytes())
     except (OSError, ValueError) as error:
-        raise BadDataset(f"{METADATA} cannot be read: {error}") from error
-    if not isinstance(told, dict):
-        raise BadDataset(f"{METADATA} is not an object")
-    return told
+        raise DatasetError(f"{METADATA} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise DatasetError(f"{METADATA} is not an object")
+    return found
 
 
-def _env_spec(told: Any) -> dict[str, Any]:
+def _env_spec(found: Any) -> dict[str, Any]:
     try:
-        spec = json.loads(told) if isinstance(told, str) else told
+        spec = json.loads(found) if isinstance(found, str) else found
     except ValueError as error:
-        raise BadDataset(f"{METADATA}: env_spec is not JSON: {error}") from error
+        raise DatasetError(f"{METADATA}: env_spec is not JSON: {error}") from error
     return spec if isinstance(spec, dict) else {}
 
 
-def _score(told: Any) -> float | None:
-    number = isinstance(told, int | float) and not isinstance(told, bool) and np.isfinite(told)
-    return float(told) if number else None
+def _score(found: Any) -> float | None:
+    number = isinstance(found, int | float) and not isinstance(found, bool) and np.isfinite(found)
+    return float(found) if number else None

@@ -1,4 +1,4 @@
-"""Spaces in a few words, so that a dataset's and an env's can be compared without making either. Pure."""
+"""Short descriptions of spaces, to compare a dataset's with an env's without creating either. Pure."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ _BOX = re.compile(r"(\([\d, ]*\)), (\w+)\)\Z")
 
 
 def from_minari(serialised: Any) -> str:
-    """From the JSON in Minari's metadata; empty when it says nothing that is known."""
+    """The space in Minari's JSON metadata; empty when it is unknown."""
     try:
-        told = json.loads(serialised) if isinstance(serialised, str) else serialised
+        found = json.loads(serialised) if isinstance(serialised, str) else serialised
     except ValueError:
         return ""
-    if not isinstance(told, dict):
+    if not isinstance(found, dict):
         return ""
-    match told.get("type"):
+    match found.get("type"):
         case "Box":
-            shape = tuple(told.get("shape", ()))
-            return f"Box{shape} {told.get('dtype')}"
+            shape = tuple(found.get("shape", ()))
+            return f"Box{shape} {found.get('dtype')}"
         case "Discrete":
-            return discrete(told.get("n", 0), told.get("start", 0))
+            return discrete(found.get("n", 0), found.get("start", 0))
         case "MultiDiscrete":
-            return f"MultiDiscrete({told.get('nvec')})"
+            return f"MultiDiscrete({found.get('nvec')})"
         case str(other):
             return other
     return ""
 
 
 def from_text(kind: str, text: str) -> str:
-    """From a Gymnasium space's own words."""
+    """The space from the text of a Gymnasium space."""
     if kind == "Box":
         found = _BOX.search(text)
         return f"Box{found[1]} {found[2]}" if found else "Box"
@@ -45,8 +45,8 @@ def discrete(count: Any, start: Any = 0) -> str:
     return f"Discrete({count})" if not start else f"Discrete({count}, start={start})"
 
 
-def unlike(dataset: str, env: str) -> bool:
-    """Whether data of one cannot be used in the other; the numbers' precision does not matter."""
+def differ(dataset: str, env: str) -> bool:
+    """Whether data of one cannot be used in the other; precision does not matter."""
     if dataset.startswith("Box") and env.startswith("Box"):
         return dataset.partition(" ")[0] != env.partition(" ")[0]
     return dataset != env

@@ -1,4 +1,4 @@
-"""Everything on one machine: NATS, S3 and the services as supervised processes, data in one home."""
+"""The embedded stack: NATS, S3 and the services as supervised processes on one machine, with one home."""
 
 from runspine.embedded.stack import Stack, running_stack
 

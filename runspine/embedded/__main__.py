@@ -1,13 +1,14 @@
-"""The supervisor as a process of its own: `python -m runspine.embedded HOME`."""
+"""The supervisor of a detached stack: `python -m runspine.embedded HOME`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from runspine.domain.defaults import DEFAULT_POOL
 from runspine.embedded.foreground import run_until_signal
 from runspine.embedded.home import Home
-from runspine.embedded.plan import Wish
+from runspine.embedded.plan import StackOptions
 from runspine.errors import RunspineError
 
 
@@ -16,11 +17,11 @@ def main() -> int:
     parser.add_argument("home")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--slots", type=int)
-    parser.add_argument("--pools", default="default")
+    parser.add_argument("--pools", default=DEFAULT_POOL)
     parser.add_argument("--only")
     parser.add_argument("--free-ports", action="store_true")
     given = parser.parse_args()
-    wish = Wish(
+    options = StackOptions(
         workers=given.workers,
         slots=given.slots,
         pools=tuple(given.pools.split(",")),
@@ -28,7 +29,7 @@ def main() -> int:
         use_default_ports=not given.free_ports,
     )
     try:
-        run_until_signal(Home.at(given.home), wish, lambda _: None, lambda _: None)
+        run_until_signal(Home.at(given.home), options, lambda _: None, lambda _: None)
     except RunspineError as error:
         sys.stderr.write(f"{error}\n")
         return 1

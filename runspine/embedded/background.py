@@ -1,4 +1,4 @@
-"""A stack in the background: starting it detached, and ending it from elsewhere."""
+"""A stack in the background: detached start, and stop from another process."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runspine.embedded.home import Home
-from runspine.embedded.keeper import Event
 from runspine.embedded.logs import open_log
-from runspine.embedded.plan import Wish, source_root
+from runspine.embedded.part import PartEvent
+from runspine.embedded.plan import StackOptions, source_root
 from runspine.embedded.processes import send, wait_until_gone
 from runspine.embedded.record import StackRecord, clear_stale, running_record
-from runspine.embedded.supervisor import StartFailed
+from runspine.embedded.supervisor import StartFailedError
 
-PATIENCE = 90.0
+STOP_SECONDS = 90.0
 
 
-def start_detached(home: Home, wish: Wish, tell: Callable[[Event], None]) -> StackRecord:
-    """Start a supervisor in a session of its own and return when all its parts are ready."""
+def start_detached(home: Home, options: StackOptions, on_event: Callable[[PartEvent], None]) -> StackRecord:
+    """Start a supervisor in its own session and return when all its parts are ready."""
     home.prepare()
     output = home.logs / "detached.log"
     output.unlink(missing_ok=True)
-    pid = _spawn(home, wish, output)
+    pid = _spawn(home, options, output)
     try:
-        return _await_ready(home, pid, output, tell)
+        return _await_ready(home, pid, output, on_event)
     except KeyboardInterrupt:
         os.kill(pid, signal.SIGTERM)
-        # Nothing is left when the prompt is back: an `up` right after this must not find it half gone.
+        # Wait for its end: an `up` right after this must not find it while it stops.
         os.waitpid(pid, 0)
         raise
 
 
-def _await_ready(home: Home, pid: int, output: Path, tell: Callable[[Event], None]) -> StackRecord:
-    told: set[str] = set()
+def _await_ready(home: Home, pid: int, output: Path, on_event: Callable[[PartEvent], None]) -> StackRecord:
+    reported: set[str] = set()
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         record = running_record(home)
         if record is not None and record.pid == pid:
-            _tell_news(record, told, tell)
+            _report_ready(record, reported, on_event)
             if record.ready:
                 return record
         time.sleep(0.05)
-    said = output.read_text(errors="replace").strip()
-    raise StartFailed(said or f"the supervisor ended without a word; see {home.logs}")
+    printed = output.read_text(errors="replace").strip()
+    raise StartFailedError(printed or f"the supervisor ended without a message; see {home.logs}")
 
 
-def _spawn(home: Home, wish: Wish, output: Path) -> int:
-    """Not by subprocess: its handle wants the process to end before it."""
+def _spawn(home: Home, options: StackOptions, output: Path) -> int:
+    """Spawn without subprocess, which expects its process to end first."""
     log = open_log(output)
     try:
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, "-P", "-m", "runspine.embedded", str(home.path), *_arguments(wish)],
+            [sys.executable, "-P", "-m", "runspine.embedded", str(home.path), *_arguments(options)],
             _environment(),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -68,12 +68,12 @@ def _spawn(home: Home, wish: Wish, output: Path) -> int:
 
 
 def stop_running(home: Home) -> StackRecord | None:
-    """End the stack of this home and everything in it; what ran, or None when nothing did."""
+    """Stop the stack of this home; its record, or None when none ran."""
     record = running_record(home)
     if record is not None:
         send(record.pid, record.identity, signal.SIGTERM)
-        if not wait_until_gone(record.pid, record.identity, PATIENCE):
-            # Its parts get their parting signal from the kernel.
+        if not wait_until_gone(record.pid, record.identity, STOP_SECONDS):
+            # The kernel then sends its parts their death signal.
             send(record.pid, record.identity, signal.SIGKILL)
             wait_until_gone(record.pid, record.identity, 5.0)
     if home.stack_file.exists():
@@ -82,7 +82,7 @@ def stop_running(home: Home) -> StackRecord | None:
 
 
 def clear_dead(home: Home) -> None:
-    """Remove what a supervisor that was killed has left: its record, and a worker still ending."""
+    """Remove what a killed supervisor left: its record, and a worker that is still stopping."""
     lock = home.lock()
     try:
         clear_stale(home)
@@ -90,13 +90,13 @@ def clear_dead(home: Home) -> None:
         os.close(lock)
 
 
-def _arguments(wish: Wish) -> list[str]:
+def _arguments(options: StackOptions) -> list[str]:
     return [
-        f"--workers={wish.workers}",
-        f"--pools={','.join(wish.pools)}",
-        *([f"--slots={wish.slots}"] if wish.slots else []),
-        *([f"--only={','.join(wish.only)}"] if wish.only is not None else []),
-        *([] if wish.use_default_ports else ["--free-ports"]),
+        f"--workers={options.workers}",
+        f"--pools={','.join(options.pools)}",
+        *([f"--slots={options.slots}"] if options.slots else []),
+        *([f"--only={','.join(options.only)}"] if options.only is not None else []),
+        *([] if options.use_default_ports else ["--free-ports"]),
     ]
 
 
@@ -108,8 +108,8 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def _tell_news(record: StackRecord, told: set[str], tell: Callable[[Event], None]) -> None:
+def _report_ready(record: StackRecord, reported: set[str], on_event: Callable[[PartEvent], None]) -> None:
     for name, part in record.parts.items():
-        if part.state == "ready" and name not in told:
-            told.add(name)
-            tell(Event(name, "ready", part.where))
+        if part.state == "ready" and name not in reported:
+            reported.add(name)
+            on_event(PartEvent(name, "ready", part.where))

@@ -1,4 +1,4 @@
-"""Passwords, keys and the token of an embedded stack: made once, kept for its owner alone."""
+"""Passwords, keys and tokens of an embedded stack: created once, readable by the owner only."""
 
 from __future__ import annotations
 
@@ -7,35 +7,37 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from runspine.bucket_rights import SERVICES, Key
-from runspine.embedded.home import Home, HomeUnusable, read_json, write_json
-from runspine.log.permissions import USERS
+from runspine.embedded.home import Home, HomeUnusableError, read_json, write_json
+from runspine.eventlog.permissions import USERS
+from runspine.storage.bucket_rights import SERVICES, S3Key
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
+    """Secrets of one home."""
+
     nats: dict[str, str]
-    # Of people and of the supervisor; a service has a key of its own.
+    # For people and the supervisor; each service has its own key.
     s3_access_key: str
     s3_secret_key: str
     s3_signing_key: str
     token: str
-    # Of the web page, with which it follows all runs; it may look only.
+    # For the dashboard to follow all runs, with the scope `read`.
     page_token: str
-    s3_keys: dict[str, Key]
+    s3_keys: dict[str, S3Key]
 
 
 def load_credentials(home: Home) -> Credentials:
-    """Those of this home; what is missing is made, what exists is kept."""
+    """The credentials of a home; missing ones are created, existing ones kept."""
     stored = read_json(home.credentials_file)
     if stored is None:
         stored = {}
     elif not isinstance(stored, dict):
-        raise HomeUnusable(f"{home.credentials_file} is not what it should be; remove it to get new ones")
+        raise HomeUnusableError(f"{home.credentials_file} is not valid; remove it to get new ones")
     elif home.credentials_file.stat().st_mode & 0o077:
-        raise HomeUnusable(
-            f"{home.credentials_file} can be read by other users: remove it to have new ones made, "
-            f"or chmod 600 {home.credentials_file} when they may be trusted still"
+        raise HomeUnusableError(
+            f"{home.credentials_file} can be read by other users: remove it to get new ones, "
+            f"or chmod 600 {home.credentials_file} if they can still be trusted"
         )
     complete = _completed(stored)
     if complete != stored:
@@ -48,7 +50,7 @@ def load_credentials(home: Home) -> Credentials:
         s3_signing_key=complete["s3"]["signing_key"],
         token=complete["token"],
         page_token=complete["page_token"],
-        s3_keys={name: Key(*complete["s3"]["services"][name]) for name in SERVICES},
+        s3_keys={name: S3Key(*complete["s3"]["services"][name]) for name in SERVICES},
     )
 
 
@@ -73,7 +75,7 @@ def _service_keys() -> dict[str, list[str]]:
 
 
 def _write_tokens(home: Home, token: str, page_token: str) -> None:
-    """The services get to know the tokens' digests only. Tokens that a person added are kept."""
+    """Write the digests of the tokens for the services. Tokens that a user added are kept."""
     own = [_entry("local", token, "admin"), _entry("dashboard", page_token, "read")]
     names = {entry["name"] for entry in own}
     stored = read_json(home.tokens_file) or []

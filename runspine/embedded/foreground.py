@@ -1,4 +1,4 @@
-"""A stack that lives until a signal ends it."""
+"""A stack in the foreground, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -8,49 +8,52 @@ import signal
 from collections.abc import Callable
 
 from runspine.embedded.home import Home
-from runspine.embedded.keeper import Event
-from runspine.embedded.plan import Wish
+from runspine.embedded.part import PartEvent
+from runspine.embedded.plan import StackOptions
 from runspine.embedded.stack import Stack, supervised
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_until_signal(
-    home: Home, wish: Wish, tell: Callable[[Event], None], on_ready: Callable[[Stack], None]
+    home: Home,
+    options: StackOptions,
+    on_event: Callable[[PartEvent], None],
+    on_ready: Callable[[Stack], None],
 ) -> None:
-    """Start, serve, stop. The first signal stops in order, a second one at once."""
-    asyncio.run(_serve(home, wish, tell, on_ready))
+    """Run a stack until a signal. The first signal stops parts in order, a second one at once."""
+    asyncio.run(_serve(home, options, on_event, on_ready))
 
 
 async def _serve(
-    home: Home, wish: Wish, tell: Callable[[Event], None], on_ready: Callable[[Stack], None]
+    home: Home,
+    options: StackOptions,
+    on_event: Callable[[PartEvent], None],
+    on_ready: Callable[[Stack], None],
 ) -> None:
-    ending = Ending()
+    signals = SignalHandler()
     with contextlib.suppress(asyncio.CancelledError):
-        async with supervised(home, wish, tell) as stack:
-            ending.of(stack)
+        async with supervised(home, options, on_event) as stack:
+            signals.stack = stack
             await stack.start()
             on_ready(stack)
             await asyncio.Event().wait()
 
 
-class Ending:
-    """Turns signals into the end of the task that made it."""
+class SignalHandler:
+    """Cancels the task that created it on the first signal; the second stops the stack at once."""
 
     def __init__(self) -> None:
         self._task = asyncio.current_task()
-        self._stack: Stack | None = None
-        self._told = False
+        self.stack: Stack | None = None
+        self._signalled = False
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._hear)
+            loop.add_signal_handler(number, self._on_signal)
 
-    def of(self, stack: Stack) -> None:
-        self._stack = stack
-
-    def _hear(self) -> None:
-        if self._told and self._stack is not None:
-            self._stack.hurry()
-        elif not self._told and self._task is not None:
-            self._told = True
+    def _on_signal(self) -> None:
+        if self._signalled and self.stack is not None:
+            self.stack.hurry()
+        elif not self._signalled and self._task is not None:
+            self._signalled = True
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""The home of an embedded stack: one private directory with everything in it."""
+"""The home of an embedded stack: one private directory with its data, logs and credentials."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from runspine.errors import RunspineError
 OWN_FILES = ("credentials.json", "ports.json")
 
 
-class HomeUnusable(RunspineError):
-    """The home directory cannot be used; the message says why and what to do."""
+class HomeUnusableError(RunspineError):
+    """The home directory cannot be used; the message states why and what to do."""
 
 
-class HomeInUse(RunspineError):
+class HomeInUseError(RunspineError):
     """Another supervisor holds this home."""
 
 
 def default_home() -> Path:
+    """RUNSPINE_HOME, or `var` in the working directory."""
     return Path(os.environ.get("RUNSPINE_HOME") or "var")
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where things lie."""
+    """Paths in a home."""
 
     path: Path
 
     @classmethod
     def at(cls, path: Path | str) -> Home:
+        """The home at a path."""
         return cls(Path(path).expanduser().absolute())
 
     @property
@@ -78,7 +80,7 @@ class Home:
         return self.path / "dashboard"
 
     def prepare(self) -> None:
-        """Make the directories, for the owner's eyes only. Raises HomeUnusable."""
+        """Create the directories, accessible by the owner only. Raises HomeUnusableError."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.check()
@@ -86,26 +88,28 @@ class Home:
             for directory in (self.logs, self.nats, self.s3, self.worker):
                 directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise HomeUnusable(
+            raise HomeUnusableError(
                 f"cannot use {self.path} as home: {error.strerror}; "
-                "give it to yourself, or name another in RUNSPINE_HOME"
+                "change its owner, or name another in RUNSPINE_HOME"
             ) from error
 
     def check(self) -> None:
-        """Raise HomeUnusable when this directory cannot be a home. Changes nothing."""
+        """Raise HomeUnusableError when this directory cannot be a home. Changes nothing."""
         found = self.path.stat()
         mode = stat.S_IMODE(found.st_mode)
         if not stat.S_ISDIR(found.st_mode):
-            raise HomeUnusable(f"{self.path} is not a directory; name another in RUNSPINE_HOME")
+            raise HomeUnusableError(f"{self.path} is not a directory; name another in RUNSPINE_HOME")
         if found.st_uid != os.geteuid():
-            raise HomeUnusable(
+            raise HomeUnusableError(
                 f"{self.path} belongs to user {found.st_uid}, not to you; name another in RUNSPINE_HOME"
             )
         if mode & 0o700 != 0o700:
-            raise HomeUnusable(f"{self.path} is closed to yourself (mode {mode:03o}): chmod 700 {self.path}")
-        # Passwords will lie here. A directory with other things in it is not ours to close.
+            raise HomeUnusableError(
+                f"{self.path} is closed to yourself (mode {mode:03o}): chmod 700 {self.path}"
+            )
+        # It will hold passwords. The mode of a directory with other files is not changed.
         if mode & 0o077 and not self._is_ours():
-            raise HomeUnusable(
+            raise HomeUnusableError(
                 f"{self.path} is open to other users (mode {mode:03o}) and would hold credentials: "
                 f"chmod 700 {self.path}, or name another in RUNSPINE_HOME"
             )
@@ -115,13 +119,13 @@ class Home:
         return not names or any(name in OWN_FILES for name in names)
 
     def lock(self) -> int:
-        """Take the home; held until the descriptor is closed, or the process dies in any way."""
+        """Lock the home until the descriptor is closed or the process ends."""
         descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
-            raise HomeInUse(f"another supervisor runs in {self.path}") from error
+            raise HomeInUseError(f"another supervisor runs in {self.path}") from error
         return descriptor
 
 
@@ -132,11 +136,13 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except json.JSONDecodeError as error:
-        raise HomeUnusable(f"{path} is not JSON ({error}); remove it, it will be written anew") from error
+        raise HomeUnusableError(
+            f"{path} is not JSON ({error}); remove it, and it is written again"
+        ) from error
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file at once, readable by the owner alone. Raises HomeUnusable."""
+    """Replace a file atomically, readable by the owner only. Raises HomeUnusableError."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         temporary.unlink(missing_ok=True)
@@ -147,8 +153,9 @@ def write_private(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
+        raise HomeUnusableError(f"cannot write {path}: {error.strerror}") from error
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Replace a file by this value as JSON, readable by the owner only."""
     write_private(path, json.dumps(value, indent=2) + "\n")

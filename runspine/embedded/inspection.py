@@ -1,4 +1,4 @@
-"""How a running stack is doing, asked of its parts and not of its record alone."""
+"""The status of a running stack, from its record and the health of each part."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from runspine.embedded.record import PartRecord, StackRecord
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
+    """One part, as `runspine status` shows it."""
+
     name: str
     state: str
     pid: int
@@ -20,7 +22,7 @@ class PartStatus:
     restarts: int
     address: str
     health: str
-    # Whether the stack is well only with it.
+    # Whether the stack is healthy only with it.
     awaited: bool = True
 
     @property
@@ -29,7 +31,7 @@ class PartStatus:
 
 
 def inspect(record: StackRecord) -> list[PartStatus]:
-    """Every part, asked at the same time."""
+    """The status of every part, queried in parallel."""
     with ThreadPoolExecutor(max_workers=max(1, len(record.parts))) as pool:
         return list(pool.map(lambda item: _status(*item), record.parts.items()))
 

@@ -1,33 +1,36 @@
-"""One log file per part, rotated when the part starts."""
+"""Log files of the parts, rotated when a part starts, and the log of the supervisor."""
 
 from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
-ROTATE_AT = 10 << 20
-KEEP = 3
-LONGEST = 300
+from runspine.embedded.part import PartEvent
+
+ROTATE_BYTES = 10 << 20
+KEPT_FILES = 3
+MAX_LINE = 300
 
 
 def open_log(path: Path) -> int:
-    """A descriptor to append to; a large file is first set aside as .1, .2, .3."""
-    if path.exists() and path.stat().st_size > ROTATE_AT:
+    """A descriptor to append to; a large file is first renamed to .1, .2, .3."""
+    if path.exists() and path.stat().st_size > ROTATE_BYTES:
         _rotate(path)
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _rotate(path: Path) -> None:
-    for number in range(KEEP - 1, 0, -1):
+    for number in range(KEPT_FILES - 1, 0, -1):
         older = path.with_name(f"{path.name}.{number}")
         if older.exists():
             older.replace(path.with_name(f"{path.name}.{number + 1}"))
     path.replace(path.with_name(f"{path.name}.1"))
 
 
-def last_words(path: Path, count: int = 5) -> str:
-    """The end of a log, for an error message: short, and of an exception only what it says."""
+def log_tail(path: Path, count: int = 5) -> str:
+    """The last lines of a log for an error message, with only the last line of an exception."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 32_768))
@@ -41,8 +44,33 @@ def _short(line: str) -> str:
     try:
         entry = json.loads(line)
     except json.JSONDecodeError:
-        return line[:LONGEST]
+        return line[:MAX_LINE]
     if not isinstance(entry, dict):
-        return line[:LONGEST]
-    said = str(entry.get("exception", "")).strip().rpartition("\n")[2]
-    return ": ".join(filter(None, [str(entry.get("event", "")), str(entry.get("error", "")), said]))[:LONGEST]
+        return line[:MAX_LINE]
+    exception = str(entry.get("exception", "")).strip().rpartition("\n")[2]
+    return ": ".join(filter(None, [str(entry.get("event", "")), str(entry.get("error", "")), exception]))[
+        :MAX_LINE
+    ]
+
+
+class SupervisorLog:
+    """Writes events of parts to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = open_log(path)
+
+    def write(self, event: PartEvent) -> None:
+        line = {
+            "timestamp": datetime.now(UTC).isoformat(),
+            "event": f"part.{event.what}",
+            "part": event.part,
+            **({"detail": event.detail} if event.detail else {}),
+        }
+        try:
+            os.write(self._descriptor, json.dumps(line).encode() + b"\n")
+        except OSError:
+            # The disk is full: the line is lost, and supervision continues.
+            return
+
+    def close(self) -> None:
+        os.close(self._descriptor)

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runspine.log.permissions import USERS, Rights
+from runspine.eventlog.permissions import USERS, NatsRights
 
-OLDEST_SERVER = (2, 15, 1)
+MIN_SERVER = (2, 15, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class NatsConfig:
-    """What differs between one place to run and another. Passwords are written as given."""
+    """Values that differ between deployments. Passwords are written as given."""
 
     listen: str
     monitor: str
@@ -27,7 +27,7 @@ class NatsConfig:
 
 
 def render(config: NatsConfig) -> str:
-    """The file's text. Why each line is there: deploy/nats/README.md."""
+    """The text of the file; deploy/nats/README.md explains each line."""
     users = "\n".join(_user(name, config.passwords[name], rights) for name, rights in USERS.items())
     return f"""\
 # Written by runspine/embedded/nats_config.py; a change made here is lost.
@@ -58,7 +58,7 @@ accounts {{
 """
 
 
-def _user(name: str, password: str, rights: Rights) -> str:
+def _user(name: str, password: str, rights: NatsRights) -> str:
     allow = _block("allow", rights.publish)
     deny = _block("deny", rights.never_publish) if rights.never_publish else ""
     return f"""\
@@ -82,11 +82,12 @@ def _block(verb: str, subjects: tuple[str, ...]) -> str:
 
 
 def _quoted(text: str) -> str:
-    # In double quotes the server reads escapes as JSON does for plain text, and takes $ as it is.
+    # In double quotes the server reads escapes as JSON does, and does not expand $.
     return json.dumps(text, ensure_ascii=False)
 
 
 def embedded_config(port: int, monitor_port: int, store_dir: str, passwords: Mapping[str, str]) -> NatsConfig:
+    """Configuration of the embedded server: loopback only."""
     return NatsConfig(
         listen=f"127.0.0.1:{port}",
         monitor=f"127.0.0.1:{monitor_port}",
@@ -96,7 +97,7 @@ def embedded_config(port: int, monitor_port: int, store_dir: str, passwords: Map
 
 
 def deploy_config() -> NatsConfig:
-    """For a container: its own network interface, passwords from the environment."""
+    """Configuration of a container: listens on all interfaces, passwords from the environment."""
     return NatsConfig(
         listen="0.0.0.0:4222",
         monitor="0.0.0.0:8222",

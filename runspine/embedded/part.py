@@ -1,4 +1,4 @@
-"""A part of the stack: a process, how it is started, and how one knows that it works."""
+"""A part of the stack: its process, and how its readiness and health are checked."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Ready = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What the supervisor needs to know. `ready` returns what is still missing, or nothing."""
+class StackPart:
+    """One process of the stack. `ready` returns why it is not ready, or an empty string."""
 
     name: str
     command: list[str]
@@ -25,26 +25,39 @@ class Part:
     health: str = ""
     directory: Path | None = None
     ports: tuple[str, ...] = ()
-    # How long it may take to get ready before it is given up.
+    # Seconds in which it must become ready.
     ready_within: float = 120.0
-    # Whether the stack counts as up only with it.
+    # Whether the stack is ready only with it.
     awaited: bool = True
-    # How long it may take to stop after SIGTERM.
+    # Seconds between SIGTERM and SIGKILL.
     grace: float = 10.0
-    # What it gets when the supervisor dies without a word.
+    # Signal that it gets when the supervisor is killed.
     death_signal: signal.Signals = signal.SIGKILL
-    # Whether a server that answers 503 again and again is mended by a new start.
+    # Whether a restart helps when its /healthz keeps replying 503.
     restart_when_unhealthy: bool = False
-    # Words of its /healthz that only a new start mends, even when it was never ready.
-    hopeless: str = ""
-    # How far behind others it stands when cores are short, as `nice` counts.
+    # Text in the reply of /healthz that requires a restart, even before it was ready.
+    restart_on: str = ""
+    # Added to its nice value.
     niceness: int = 0
-    # Files that it leaves outside the home when killed.
+    # Files outside the home that it leaves when it is killed.
     litter: tuple[Path, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class PartEvent:
+    """An event of a part.
+
+    `what` is starting, ready, ended, unhealthy, stopping or stopped; unrecorded when stack.json could not
+    be written, abandoned when its supervision failed.
+    """
+
+    part: str
+    what: str
+    detail: str = ""
+
+
 def get_health(url: str, timeout: float = 2.0) -> str:
-    """What a /healthz says: nothing when all is well, else the trouble."""
+    """What is wrong according to a /healthz; empty when it replies 200."""
     host, _, path = url.removeprefix("http://").partition("/")
     connection = http.client.HTTPConnection(host, timeout=timeout)
     try:
@@ -52,14 +65,14 @@ def get_health(url: str, timeout: float = 2.0) -> str:
         response = connection.getresponse()
         body = response.read(2000).decode(errors="replace").strip()
     except (OSError, http.client.HTTPException) as error:
-        return f"no answer from {host}: {str(error) or type(error).__name__}"
+        return f"no reply from {host}: {str(error) or type(error).__name__}"
     finally:
         connection.close()
     return "" if response.status == 200 else f"{response.status} {body}"
 
 
 def healthy_at(url: str) -> Ready:
-    """Ready when the address answers 200."""
+    """Ready when the URL replies 200."""
 
     async def ready() -> str:
         return await asyncio.to_thread(get_health, url)

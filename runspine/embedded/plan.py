@@ -1,4 +1,4 @@
-"""The table of parts: which processes make up a stack, in the order they start."""
+"""The parts of a stack in the order in which they start."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import runspine
+from runspine.domain.defaults import DEFAULT_POOL
 from runspine.embedded.credentials import Credentials
 from runspine.embedded.home import Home
 from runspine.embedded.nats import nats_part
-from runspine.embedded.part import Part, healthy_at
+from runspine.embedded.part import StackPart, healthy_at
 from runspine.embedded.ports import LOOPBACK, PortBook
 from runspine.embedded.s3 import BUCKET, s3_part
 
@@ -33,22 +34,22 @@ FOR_CLIENTS = (
     "RUNSPINE_TLS_CA",
     "RUNSPINE_PASS",
 )
-FOR_TRAINERS = ("WANDB_", "CUDA_")
+FOR_TRAINERS = ("WANDB_", "CUDA_", "HF_TOKEN")
 GRPC_SERVICES = ("orchestrator", "telemetry", "artifacts")
 NICENESS = 5
 PARTS = ("nats", "s3", *GRPC_SERVICES, "worker", "dashboard")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user asked for."""
+class StackOptions:
+    """Options of `runspine up`."""
 
     workers: int = 1
     slots: int | None = None
-    pools: tuple[str, ...] = ("default",)
+    pools: tuple[str, ...] = (DEFAULT_POOL,)
     only: Collection[str] | None = None
     use_default_ports: bool = True
-    # RUNSPINE_* variables for every service, beside those of this process's environment.
+    # RUNSPINE_* variables for every service, in addition to those of this process.
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,33 +61,36 @@ class Wish:
         return self.only is None or name in self.only
 
 
-def plan(home: Home, wish: Wish, credentials: Credentials, ports: PortBook) -> list[Part]:
-    """Every part that is wished for and installed, in the order of starting."""
-    base = {**needed_environment(os.environ), **wish.settings}
-    parts: list[Part] = []
-    if wish.wants("nats"):
+def plan(home: Home, options: StackOptions, credentials: Credentials, ports: PortBook) -> list[StackPart]:
+    """Every part that is selected and installed, in the order of starting."""
+    base = {**needed_environment(os.environ), **options.settings}
+    parts: list[StackPart] = []
+    if options.wants("nats"):
         parts.append(nats_part(home, credentials, ports, base))
-    if wish.wants("s3"):
+    if options.wants("s3"):
         parts.append(s3_part(home, credentials, ports, base))
     for name in GRPC_SERVICES:
-        if wish.wants(name) and is_installed(name):
+        if options.wants(name) and is_installed(name):
             parts.append(_grpc_service(name, home, credentials, ports, base))
-    if wish.wants("worker") and is_installed("worker"):
-        parts.extend(_worker(n, home, wish, credentials, ports, base) for n in range(1, wish.workers + 1))
-    if wish.wants("dashboard") and is_installed("dashboard") and importlib.util.find_spec("nicegui"):
+    if options.wants("worker") and is_installed("worker"):
+        parts.extend(
+            _worker(n, home, options, credentials, ports, base) for n in range(1, options.workers + 1)
+        )
+    if options.wants("dashboard") and is_installed("dashboard") and importlib.util.find_spec("nicegui"):
         parts.append(_dashboard(home, credentials, ports, base))
     return parts
 
 
 def is_installed(service: str) -> bool:
+    """Whether the code of a service is installed."""
     try:
-        return importlib.util.find_spec(f"services.{service}.__main__") is not None
+        return importlib.util.find_spec(f"runspine.services.{service}.__main__") is not None
     except ModuleNotFoundError:
         return False
 
 
-def _dashboard(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> Part:
-    """The web page. It speaks to the services as a client does, to NATS for live frames, and never to S3."""
+def _dashboard(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> StackPart:
+    """The dashboard. It is a client of the services and receives live frames from NATS; it never uses S3."""
     address = f"{LOOPBACK}:{ports.choose('dashboard')}"
     metrics = f"{LOOPBACK}:{ports.choose('dashboard-metrics')}"
     health = f"http://{metrics}/healthz"
@@ -105,46 +109,51 @@ def _dashboard(home: Home, credentials: Credentials, ports: PortBook, base: dict
         "RUNSPINE_METRICS_ADDRESS": metrics,
         "RUNSPINE_LOG_FORMAT": "json",
     }
-    return Part(
+    return StackPart(
         name="dashboard",
-        command=[sys.executable, "-P", "-m", "services.dashboard"],
+        command=[sys.executable, "-P", "-m", "runspine.services.dashboard"],
         variables={**base, **own},
-        # Its health is told before its door is open.
+        # Its /healthz replies before it serves pages.
         ready=healthy_at(f"http://{address}/login"),
         address=address,
         metrics=metrics,
         health=health,
         ports=("dashboard", "dashboard-metrics"),
-        # Nobody waits for a page: runs can be submitted without it.
+        # Runs can be submitted without it.
         awaited=False,
-        # Whoever trains comes first: pages get slower before trainers do.
+        # Trainers come first: under load, pages get slower before trainers do.
         niceness=NICENESS,
     )
 
 
 def _grpc_service(
     name: str, home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]
-) -> Part:
+) -> StackPart:
     address = f"{LOOPBACK}:{ports.choose(name)}"
     own = {"RUNSPINE_GRPC_ADDRESS": address, "RUNSPINE_TOKENS_FILE": str(home.tokens_file)}
     return _service(name, name, home, credentials, ports, {**base, **own}, address=address)
 
 
 def _worker(
-    number: int, home: Home, wish: Wish, credentials: Credentials, ports: PortBook, base: dict[str, str]
-) -> Part:
+    number: int,
+    home: Home,
+    options: StackOptions,
+    credentials: Credentials,
+    ports: PortBook,
+    base: dict[str, str],
+) -> StackPart:
     worker_id = f"{host_token()}-{number}"
     own = {
         "RUNSPINE_WORKER_ID": worker_id,
         "RUNSPINE_WORKER_DIR": str(home.worker / worker_id),
-        "RUNSPINE_WORKER_SLOTS": str(wish.slots or max(1, cores() // wish.workers)),
-        "RUNSPINE_WORKER_POOLS": ",".join(wish.pools),
-        # When the supervisor is killed, NATS is gone with it and the worker has nobody to wait for;
-        # what it could not say lies in its journal.
+        "RUNSPINE_WORKER_SLOTS": str(options.slots or max(1, cores() // options.workers)),
+        "RUNSPINE_WORKER_POOLS": ",".join(options.pools),
+        # When the supervisor is killed, NATS ends with it and the worker would wait in vain; facts that it
+        # could not append are in its journal.
         "RUNSPINE_DRAIN_SECONDS": "5",
         **trainer_environment(os.environ),
     }
-    name = "worker" if wish.workers == 1 else f"worker-{number}"
+    name = "worker" if options.workers == 1 else f"worker-{number}"
     return _service(name, "worker", home, credentials, ports, {**base, **own}, grace=45.0)
 
 
@@ -158,13 +167,13 @@ def _service(
     *,
     address: str = "",
     grace: float = 10.0,
-) -> Part:
+) -> StackPart:
     metrics = f"{LOOPBACK}:{ports.choose(f'{name}-metrics')}"
     health = f"http://{metrics}/healthz"
-    return Part(
+    return StackPart(
         name=name,
-        # -P: a file of the user's directory must not stand in for a module of ours.
-        command=[sys.executable, "-P", "-m", f"services.{service}"],
+        # -P: a file in the working directory must not shadow a module.
+        command=[sys.executable, "-P", "-m", f"runspine.services.{service}"],
         variables={**variables, **_shared(service, home, credentials, ports, metrics)},
         ready=healthy_at(health),
         address=address,
@@ -172,7 +181,7 @@ def _service(
         health=health,
         ports=(*((name,) if address else ()), f"{name}-metrics"),
         grace=grace,
-        # A worker has trainers to stop; the others lose nothing by being killed.
+        # A worker stops its trainers first; the others can be killed without loss.
         death_signal=signal.SIGTERM if service == "worker" else signal.SIGKILL,
     )
 
@@ -196,7 +205,7 @@ def _shared(
 
 
 def needed_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What any process needs and the settings of services; nothing else of the user's environment."""
+    """Variables that any process needs and the settings of services; nothing else of the environment."""
     kept = {name: given[name] for name in NEEDED if name in given}
     kept |= {k: v for k, v in given.items() if k.startswith("RUNSPINE_") and k not in FOR_CLIENTS}
     path = [given["PYTHONPATH"]] if given.get("PYTHONPATH") else []
@@ -206,21 +215,22 @@ def needed_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def trainer_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What a worker gets beyond that, to hand on: W&B, CUDA and the names in RUNSPINE_PASS."""
+    """Variables that a worker passes to trainers: of W&B, CUDA, the Hub, and named in RUNSPINE_PASS."""
     named = {name.strip() for name in given.get("RUNSPINE_PASS", "").split(",")}
     return {k: v for k, v in given.items() if k in named or k.startswith(FOR_TRAINERS)}
 
 
 def source_root() -> Path | None:
-    """The checkout this runs from; None when installed."""
+    """The root of the checkout; None when the package is installed."""
     root = Path(runspine.__file__).parents[1]
     return None if str(root) in (*site.getsitepackages(), site.getusersitepackages()) else root
 
 
 def host_token() -> str:
-    """The host name as part of a subject."""
+    """The host name as a token of a subject."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname().partition(".")[0])[:48] or "host"
 
 
 def cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Which port each part listens on: the usual one, or a free one that is remembered."""
+"""Ports of the parts: the default port, or a free one that is remembered."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ DEFAULTS = {
     "worker-metrics": 9410,
     **{f"worker-{number}-metrics": 9410 + number for number in range(1, 9)},
 }
-# Below the range the kernel hands to clients, so that a remembered port is free the next time;
-# together with the offset it stays below too.
+# Below the kernel's range of ephemeral ports, also with the offset, so that a remembered port is free
+# the next time.
 FREE_RANGE = range(10_000, 22_000)
 
 
 def free_range(environment: Mapping[str, str]) -> range:
-    """Where ports are looked for; RUNSPINE_PORTS (10000-12999) keeps stacks out of each other's way."""
+    """The range of ports to choose from; RUNSPINE_PORTS (10000-12999) separates several stacks."""
     given = environment.get("RUNSPINE_PORTS", "")
     if not given:
         return FREE_RANGE
     first, _, last = given.partition("-")
     if not (first.isdigit() and last.isdigit() and 1024 <= int(first) < int(last) < 55_000):
-        raise NoFreePort(f"RUNSPINE_PORTS {given!r} is not FIRST-LAST, such as 10000-12999")
+        raise NoFreePortError(f"RUNSPINE_PORTS {given!r} is not FIRST-LAST, such as 10000-12999")
     return range(int(first), int(last) + 1)
 
 
-class NoFreePort(RunspineError):
+class NoFreePortError(RunspineError):
     """No port could be found."""
 
 
 @dataclass(slots=True)
 class PortBook:
-    """Chooses ports, listens on each until its part starts, keeps other stacks away, and remembers."""
+    """Chooses ports, reserves each until its part starts, and remembers them in a file."""
 
     path: Path
     use_defaults: bool = True
@@ -79,13 +79,13 @@ class PortBook:
         return self.chosen[name]
 
     def save(self) -> None:
-        """Remember. A name that is not used this time keeps its port."""
+        """Write the chosen ports. A name that is not used this time keeps its port."""
         if self._remembered | self.chosen != self._remembered:
             self._remembered |= self.chosen
             write_json(self.path, self._remembered)
 
     def release(self, names: Iterable[str]) -> None:
-        """Let go, so that the part that is about to start can listen."""
+        """Close the listeners of these names, so that their part can listen."""
         for name in names:
             for port in _ports_of(name, self.chosen[name]):
                 if held := self._held.pop(port, None):
@@ -95,7 +95,7 @@ class PortBook:
         self.release(self.chosen)
 
     def close(self) -> None:
-        """Let go of everything; other stacks may have these ports from now on."""
+        """Release all ports and claims, so that other stacks may use them."""
         self.release_all()
         while self._claims:
             self._claims.pop().close()
@@ -107,7 +107,7 @@ class PortBook:
             yield DEFAULTS[name]
         free = free_range(os.environ)
         yield from random.sample(free, min(500, len(free)))
-        raise NoFreePort(f"no free port for {name} between {free.start} and {free.stop}")
+        raise NoFreePortError(f"no free port for {name} between {free.start} and {free.stop}")
 
     def _hold(self, ports: list[int]) -> bool:
         """Claim and listen on all of them, or on none."""
@@ -124,9 +124,9 @@ class PortBook:
 
 
 def claim(port: int) -> socket.socket:
-    """Tell other stacks that this port is ours, also while nobody listens on it yet or again.
+    """Claim a port against other stacks, also while its part does not listen.
 
-    A name in the abstract namespace: as wide as the ports themselves, and gone with the process.
+    The claim is a name in the abstract socket namespace, which ends with the process.
     """
     claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -138,7 +138,7 @@ def claim(port: int) -> socket.socket:
 
 
 def listen_on(port: int) -> socket.socket:
-    """A listening socket; a socket that is merely bound would not keep others away."""
+    """A listening socket; a socket that is only bound does not exclude others."""
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -151,6 +151,7 @@ def listen_on(port: int) -> socket.socket:
 
 
 def is_free(port: int) -> bool:
+    """Whether a port can be listened on."""
     with contextlib.suppress(OSError), listen_on(port):
         return True
     return False

@@ -1,4 +1,4 @@
-"""Telling processes apart: a pid alone may belong to another program by now."""
+"""Identity of processes: a pid alone may belong to another program by now."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TETHER = Path(__file__).with_name("tether.py")
 
 
 def tethered(command: list[str], death_signal: signal.Signals, niceness: int = 0) -> list[str]:
-    """The command, made to get this signal when the calling process dies."""
-    said = [str(int(death_signal)), str(os.getpid()), str(niceness)]
-    return [sys.executable, "-I", "-S", str(TETHER), *said, *command]
+    """The command, wrapped so that it gets this signal when the calling process ends."""
+    arguments = [str(int(death_signal)), str(os.getpid()), str(niceness)]
+    return [sys.executable, "-I", "-S", str(TETHER), *arguments, *command]
 
 
 def identity_of(pid: int) -> str:
-    """A text that no other process of this machine ever had; empty when there is none, or a zombie."""
+    """A text that is unique to a process on this machine; empty when it does not exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -31,11 +31,12 @@ def identity_of(pid: int) -> str:
 
 
 def is_alive(pid: int, identity: str) -> bool:
+    """Whether the pid still belongs to the process of this identity."""
     return bool(identity) and identity_of(pid) == identity
 
 
 def send(pid: int, identity: str, number: signal.Signals) -> None:
-    """Signal this very process; nothing happens when it is gone."""
+    """Send a signal to this process; does nothing when it has ended."""
     if is_alive(pid, identity):
         try:
             os.kill(pid, number)
@@ -54,7 +55,7 @@ def wait_until_gone(pid: int, identity: str, timeout: float) -> bool:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether it is this process that answers there, and not another that was quicker."""
+    """Whether this process, and no other, listens on a port."""
     try:
         found = psutil.Process(pid).net_connections("tcp")
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""stack.json: what runs in a home, for whoever comes to look."""
+"""stack.json: the record of the stack that runs in a home."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runspine.embedded.home import Home, HomeUnusable, read_json, write_json
+from runspine.embedded.home import Home, HomeUnusableError, read_json, write_json
 from runspine.embedded.processes import is_alive, send, wait_until_gone
 
 
@@ -24,13 +24,13 @@ class PartRecord:
     address: str = ""
     health: str = ""
     trouble: str = ""
-    # Whether the stack counts as up only with it.
+    # Whether the stack is ready only with it.
     awaited: bool = True
     litter: list[str] = field(default_factory=list)
 
     @property
     def where(self) -> str:
-        """Its address; for a part that serves nobody, that of its health."""
+        """Its address; for a part without one, that of its health."""
         return self.address or self.health.removeprefix("http://").partition("/")[0]
 
 
@@ -56,14 +56,14 @@ class StackRecord:
 
 
 def read_record(home: Home) -> StackRecord | None:
-    """What stack.json says, whether or not it is still true."""
+    """The content of stack.json, which may be outdated."""
     stored = read_json(home.stack_file)
     if stored is None:
         return None
     try:
         return _parsed(stored)
     except (KeyError, TypeError, AttributeError) as error:
-        raise HomeUnusable(f"{home.stack_file} is not a stack's record; remove it") from error
+        raise HomeUnusableError(f"{home.stack_file} is not a stack's record; remove it") from error
 
 
 def _parsed(stored: Any) -> StackRecord:
@@ -79,16 +79,16 @@ def _parsed(stored: Any) -> StackRecord:
 
 
 def running_record(home: Home) -> StackRecord | None:
-    """The stack that runs here, or None: the supervisor may be dead and its pid another program's."""
+    """The record of the stack that runs here; None when its supervisor has ended."""
     record = read_record(home)
     return record if record is not None and record.alive else None
 
 
 def clear_stale(home: Home, patience: float = 20.0) -> bool:
-    """Remove the record of a supervisor that died, after its last processes. Call with the lock held."""
+    """Stop the processes that a dead supervisor left, and remove its record. Needs the lock of the home."""
     try:
         record = read_record(home)
-    except HomeUnusable:
+    except HomeUnusableError:
         home.stack_file.unlink(missing_ok=True)
         return True
     if record is None:

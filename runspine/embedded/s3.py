@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from runspine.bucket_rights import Key, seaweed_identities
 from runspine.embedded.binaries import find_binary
 from runspine.embedded.credentials import Credentials
 from runspine.embedded.home import Home, write_private
-from runspine.embedded.part import Part, Ready
+from runspine.embedded.part import Ready, StackPart
 from runspine.embedded.ports import GRPC_OFFSET, LOOPBACK, PortBook
+from runspine.storage.bucket_rights import S3Key, seaweed_identities
 
 BUCKET = "runspine"
 SERVERS = ("s3", "filer", "master", "volume", "admin")
@@ -18,13 +18,14 @@ PROBE_KEY = ".ready"
 IDENTITIES = "identities.json"
 
 
-def s3_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> Part:
+def s3_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> StackPart:
+    """The part `s3`; writes its configuration."""
     chosen = {server: ports.choose(_port_name(server)) for server in SERVERS}
     _write_security(home, credentials.s3_signing_key)
     _write_identities(home, credentials)
     (home.logs / "s3").mkdir(mode=0o700, exist_ok=True)
     endpoint = f"{LOOPBACK}:{chosen['s3']}"
-    return Part(
+    return StackPart(
         name="s3",
         command=_command(home, chosen),
         variables={
@@ -34,12 +35,12 @@ def s3_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[st
             "GOMEMLIMIT": "400MiB",
             "GOGC": "50",
         },
-        ready=_takes_a_put(home, endpoint, credentials),
+        ready=_accepts_put(home, endpoint, credentials),
         address=endpoint,
         health=f"http://{endpoint}/healthz",
         directory=home.s3,
         ports=tuple(_port_name(server) for server in SERVERS),
-        # SIGTERM may take it 12 s. By then nothing writes, and a kill loses no acknowledged object.
+        # It may take 12 s after SIGTERM. Nothing writes by then, and a kill loses no acknowledged object.
         grace=5.0,
         litter=_sockets(chosen),
     )
@@ -48,7 +49,7 @@ def s3_part(home: Home, credentials: Credentials, ports: PortBook, base: dict[st
 def _command(home: Home, ports: dict[str, int]) -> list[str]:
     return [
         str(find_binary("weed")),
-        # Its detailed log grows while it runs; these bound it. Errors come to s3.log too.
+        # Bounds its detailed log. Errors are in s3.log, too.
         f"-logdir={home.logs / 's3'}",
         "-log_max_size_mb=10",
         "-log_max_files=3",
@@ -58,7 +59,7 @@ def _command(home: Home, ports: dict[str, int]) -> list[str]:
         f"-ip={LOOPBACK}",
         f"-ip.bind={LOOPBACK}",
         "-master.telemetry=false",
-        # The filer's own HTTP port would let anybody on this machine past the S3 keys.
+        # The HTTP port of the filer would give any user of this machine access without S3 keys.
         "-disableHttp",
         "-webdav=false",
         "-admin.ui=false",
@@ -77,8 +78,8 @@ def _write_security(home: Home, key: str) -> None:
 
 
 def _write_identities(home: Home, credentials: Credentials) -> None:
-    """Each service may touch its own prefixes of the bucket, whatever it does wrong."""
-    admin = Key(credentials.s3_access_key, credentials.s3_secret_key)
+    """Write the users of the services, each limited to its own prefixes of the bucket."""
+    admin = S3Key(credentials.s3_access_key, credentials.s3_secret_key)
     identities = seaweed_identities(BUCKET, credentials.s3_keys, admin)
     write_private(home.s3 / IDENTITIES, json.dumps(identities, indent=1))
 
@@ -88,7 +89,7 @@ def _port_name(server: str) -> str:
 
 
 def _sockets(ports: dict[str, int]) -> tuple[Path, ...]:
-    """weed puts these there whatever TMPDIR says, and a kill leaves them."""
+    """Sockets that weed creates in /tmp, whatever TMPDIR is, and leaves when it is killed."""
     return tuple(
         path
         for server, port in ports.items()
@@ -99,12 +100,12 @@ def _sockets(ports: dict[str, int]) -> tuple[Path, ...]:
     )
 
 
-def _takes_a_put(home: Home, endpoint: str, credentials: Credentials) -> Ready:
-    """Ready when a signed put is accepted; the port answers before that."""
+def _accepts_put(home: Home, endpoint: str, credentials: Credentials) -> Ready:
+    """Ready when a signed put succeeds; the port accepts connections before that."""
 
     async def ready() -> str:
-        from runspine.blobs import BlobsUnavailable, S3Blobs
         from runspine.settings import ServiceSettings
+        from runspine.storage.blobs import BlobsUnavailableError, S3Blobs
 
         settings = {
             "s3_endpoint": endpoint,
@@ -117,7 +118,7 @@ def _takes_a_put(home: Home, endpoint: str, credentials: Credentials) -> Ready:
         try:
             await blobs.ensure_bucket()
             await blobs.put(PROBE_KEY, b"ready")
-        except BlobsUnavailable as error:
+        except BlobsUnavailableError as error:
             return str(error)
         return ""
 

@@ -1,4 +1,4 @@
-"""A whole stack for as long as a block of code: for `runspine up`, `make run` and tests."""
+"""A stack as a context manager, for `runspine up`, `make run` and tests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+from runspine.domain.defaults import DEFAULT_POOL
 from runspine.embedded.credentials import Credentials, load_credentials
 from runspine.embedded.home import Home
-from runspine.embedded.journal import Journal
-from runspine.embedded.keeper import Event
-from runspine.embedded.plan import PARTS, Wish, plan
+from runspine.embedded.logs import SupervisorLog
+from runspine.embedded.part import PartEvent
+from runspine.embedded.plan import PARTS, StackOptions, plan
 from runspine.embedded.ports import PortBook
 from runspine.embedded.record import PartRecord, StackRecord, clear_stale
 from runspine.embedded.supervisor import Supervisor
@@ -24,7 +25,7 @@ log = logging.getLogger("runspine.embedded")
 
 
 class Stack:
-    """What runs, where it is, and a hand on each process."""
+    """A supervised stack: its addresses, credentials and processes."""
 
     def __init__(self, home: Home, credentials: Credentials, supervisor: Supervisor) -> None:
         self.home = home
@@ -56,17 +57,17 @@ class Stack:
         return self.parts[name].pid
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
-        """Send a signal to a part, which will be started again if it ends; the pid that got it."""
+        """Send a signal to a part and return its pid. A part that ends is restarted."""
         pid = self.pid(name)
         if pid == 0:
             raise ProcessLookupError(f"{name} does not run: {self.parts[name].trouble}")
         os.kill(pid, number)
         return pid
 
-    async def kill_for_good(self, name: str) -> int:
-        """Kill a part and leave it dead; the pid it had."""
+    async def kill_permanently(self, name: str) -> int:
+        """Kill a part without a restart, and return its pid."""
         pid = self.kill(name)
-        await self._supervisor.take_down(name)
+        await self._supervisor.stop_part(name)
         return pid
 
     async def until_restarted(self, name: str, old_pid: int, timeout: float = 60.0) -> int:
@@ -74,22 +75,22 @@ class Stack:
         deadline = time.monotonic() + timeout
         while self.parts[name].state != "ready" or self.pid(name) == old_pid:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{name} did not come back within {timeout} s: {self.parts[name]}")
+                raise TimeoutError(f"{name} did not restart within {timeout} s: {self.parts[name]}")
             await asyncio.sleep(0.05)
         return self.pid(name)
 
     async def start(self) -> None:
-        """Return when every part is ready. Raises StartFailed."""
+        """Return when every part is ready. Raises StartFailedError."""
         await self._supervisor.start()
 
     @contextlib.asynccontextmanager
     async def without(self, name: str) -> AsyncIterator[None]:
-        """One part is down for as long as the block takes; for tests of outages."""
-        await self._supervisor.take_down(name)
+        """Stop one part while the context is open; for tests of outages."""
+        await self._supervisor.stop_part(name)
         try:
             yield
         finally:
-            await self._supervisor.bring_up(name)
+            await self._supervisor.start_part(name)
 
     def hurry(self) -> None:
         """Stop waiting for parts that are being stopped."""
@@ -97,31 +98,33 @@ class Stack:
 
 
 @contextlib.asynccontextmanager
-async def supervised(home: Home, wish: Wish, tell: Callable[[Event], None]) -> AsyncIterator[Stack]:
-    """Take a home and plan its stack, to be started in the block. Raises HomeUnusable, HomeInUse."""
+async def supervised(
+    home: Home, options: StackOptions, on_event: Callable[[PartEvent], None]
+) -> AsyncIterator[Stack]:
+    """Lock a home and plan its stack, which the caller starts. Raises HomeUnusableError, HomeInUseError."""
     home.prepare()
     lock = home.lock()
     try:
         await asyncio.to_thread(clear_stale, home)
         credentials = load_credentials(home)
-        journal = Journal(home.logs / "supervisor.log")
+        events = SupervisorLog(home.logs / "supervisor.log")
 
-        def tell_all(event: Event) -> None:
-            journal.write(event)
-            tell(event)
+        def log_and_report(event: PartEvent) -> None:
+            events.write(event)
+            on_event(event)
 
-        ports = PortBook(home.ports_file, wish.use_default_ports)
+        ports = PortBook(home.ports_file, options.use_default_ports)
         try:
-            parts = plan(home, wish, credentials, ports)
+            parts = plan(home, options, credentials, ports)
             ports.save()
-            supervisor = Supervisor(home, parts, ports, tell_all)
+            supervisor = Supervisor(home, parts, ports, log_and_report)
             try:
                 yield Stack(home, credentials, supervisor)
             finally:
                 await supervisor.stop()
         finally:
             ports.close()
-            journal.close()
+            events.close()
     finally:
         os.close(lock)
 
@@ -132,27 +135,27 @@ async def running_stack(
     *,
     workers: int = 1,
     slots: int | None = None,
-    pools: tuple[str, ...] = ("default",),
+    pools: tuple[str, ...] = (DEFAULT_POOL,),
     only: set[str] | None = None,
     page: bool = False,
     quiet: bool = True,
     settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Stack]:
-    """A stack on free ports, ready and supervised; stopped at the end of the block.
+    """A ready stack on free ports, stopped at the end of the context.
 
-    `settings` are RUNSPINE_* variables for all its services; `page` starts the web page too.
+    `settings` are RUNSPINE_* variables for all its services; `page` starts the dashboard, too.
     """
     if only is None and not page:
         only = set(PARTS) - {"dashboard"}
-    wish = Wish(workers, slots, pools, only, use_default_ports=False, settings=settings or {})
-    async with supervised(Home.at(home), wish, _silent if quiet else _to_log) as stack:
+    options = StackOptions(workers, slots, pools, only, use_default_ports=False, settings=settings or {})
+    async with supervised(Home.at(home), options, _silent if quiet else _to_log) as stack:
         await stack.start()
         yield stack
 
 
-def _silent(_: Event) -> None:
-    """The journal has it."""
+def _silent(_: PartEvent) -> None:
+    """Events are in supervisor.log."""
 
 
-def _to_log(event: Event) -> None:
+def _to_log(event: PartEvent) -> None:
     log.info("%s %s %s", event.part, event.what, event.detail)

@@ -1,4 +1,4 @@
-"""Starts the parts in order, keeps them running, stops them in reverse."""
+"""Supervision of all parts: they start in order, are restarted, and stop in reverse order."""
 
 from __future__ import annotations
 
@@ -9,66 +9,68 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from runspine.embedded.home import Home, HomeUnusable
-from runspine.embedded.keeper import Event, Keeper
-from runspine.embedded.logs import last_words
-from runspine.embedded.part import Part
+from runspine.embedded.home import Home, HomeUnusableError
+from runspine.embedded.logs import log_tail
+from runspine.embedded.part import PartEvent, StackPart
+from runspine.embedded.part_supervisor import PartSupervisor
 from runspine.embedded.ports import PortBook
 from runspine.embedded.processes import identity_of
 from runspine.embedded.record import StackRecord
 from runspine.errors import RunspineError
 
-MOST_FAILED_STARTS = 3
+MAX_FAILED_STARTS = 3
 
 
-class StartFailed(RunspineError):
-    """A part did not come up."""
+class StartFailedError(RunspineError):
+    """A part did not become ready."""
 
 
 class Supervisor:
-    """All keepers of a stack, and the record of what they keep."""
+    """The supervisors of all parts, and the record of the stack."""
 
     def __init__(
-        self, home: Home, parts: Sequence[Part], ports: PortBook, tell: Callable[[Event], None]
+        self, home: Home, parts: Sequence[StackPart], ports: PortBook, on_event: Callable[[PartEvent], None]
     ) -> None:
         self._home = home
         self._ports = ports
-        self._tell = tell
+        self._on_event = on_event
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.keepers = {p.name: Keeper(p, home.logs / f"{p.name}.log", self._heard) for p in parts}
+        self.supervisors = {
+            p.name: PartSupervisor(p, home.logs / f"{p.name}.log", self._record_event) for p in parts
+        }
         self.hurry = asyncio.Event()
         self.record = StackRecord(
             pid=os.getpid(),
             identity=identity_of(os.getpid()),
             addresses={part.name: part.address for part in parts if part.address},
             metrics={part.name: part.metrics for part in parts if part.metrics},
-            parts={name: keeper.record for name, keeper in self.keepers.items()},
+            parts={name: part_supervisor.record for name, part_supervisor in self.supervisors.items()},
         )
 
     async def start(self) -> None:
-        """Return when every part is ready. Raises StartFailed."""
+        """Return when every part is ready. Raises StartFailedError."""
         self.record.write(self._home)
-        for name, keeper in self.keepers.items():
-            await self.bring_up(name, wait=keeper.part.awaited)
+        for name, part_supervisor in self.supervisors.items():
+            await self.start_part(name, wait=part_supervisor.part.awaited)
         self._ports.release_all()
         self.record.ready = True
         self.record.write(self._home)
 
-    async def bring_up(self, name: str, *, wait: bool = True) -> None:
+    async def start_part(self, name: str, *, wait: bool = True) -> None:
         """Start one part and return when it is ready, or at once."""
-        keeper = self.keepers[name]
-        self._ports.release(keeper.part.ports)
-        task = self._tasks[name] = asyncio.create_task(keeper.keep(), name=f"keeper-{name}")
+        part_supervisor = self.supervisors[name]
+        self._ports.release(part_supervisor.part.ports)
+        task = self._tasks[name] = asyncio.create_task(part_supervisor.run(), name=f"supervisor-{name}")
         task.add_done_callback(functools.partial(self._abandoned, name))
         if wait:
-            await self._first_ready(keeper)
+            await self._first_ready(part_supervisor)
 
-    async def take_down(self, name: str) -> None:
-        """Stop one part; it stays down until it is brought up."""
+    async def stop_part(self, name: str) -> None:
+        """Stop one part without a restart."""
         await self._stop(name)
 
     async def stop(self) -> None:
-        """Leave nothing: workers first, the stores last."""
+        """Stop all parts: workers first, the stores last."""
         self._ports.release_all()
         for stage in self._stages():
             await asyncio.gather(*(self._stop(name) for name in stage))
@@ -79,40 +81,40 @@ class Supervisor:
         if task is None:
             return
         task.cancel()
-        # A keeper that crashed is our own mistake; it shows after its process has been stopped.
+        # An error of the supervision is raised after the process has been stopped.
         try:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         finally:
-            await self.keepers[name].stop(self.hurry)
+            await self.supervisors[name].stop(self.hurry)
 
     def _stages(self) -> list[list[str]]:
-        first = [name for name in self.keepers if name.startswith(("worker", "dashboard"))]
-        others = [[name] for name in self.keepers if name not in first]
+        first = [name for name in self.supervisors if name.startswith(("worker", "dashboard"))]
+        others = [[name] for name in self.supervisors if name not in first]
         return [first, *reversed(others)]
 
-    async def _first_ready(self, keeper: Keeper) -> None:
-        deadline = time.monotonic() + keeper.part.ready_within
-        task = self._tasks[keeper.part.name]
-        while keeper.record.state != "ready":
+    async def _first_ready(self, part_supervisor: PartSupervisor) -> None:
+        deadline = time.monotonic() + part_supervisor.part.ready_within
+        task = self._tasks[part_supervisor.part.name]
+        while part_supervisor.record.state != "ready":
             if task.done():
                 await task
-            if keeper.failed_starts >= MOST_FAILED_STARTS or time.monotonic() > deadline:
-                log = self._home.logs / f"{keeper.part.name}.log"
-                why = keeper.record.trouble or "it does not get ready"
-                raise StartFailed(f"{keeper.part.name}: {why}\n{last_words(log)}\nmore in {log}")
+            if part_supervisor.failed_starts >= MAX_FAILED_STARTS or time.monotonic() > deadline:
+                log = self._home.logs / f"{part_supervisor.part.name}.log"
+                why = part_supervisor.record.trouble or "it does not become ready"
+                raise StartFailedError(f"{part_supervisor.part.name}: {why}\n{log_tail(log)}\nmore in {log}")
             await asyncio.sleep(0.02)
 
     def _abandoned(self, name: str, task: asyncio.Task[None]) -> None:
-        """A keeper ended by a mistake of ours: its part runs on, but nobody keeps it. Say so."""
+        """Report that the supervision of a part failed: its process runs, and would not be restarted."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.keepers[name].record.trouble = f"no longer supervised: {error!r}"
-            self._heard(Event(name, "abandoned", repr(error)))
+            self.supervisors[name].record.trouble = f"no longer supervised: {error!r}"
+            self._record_event(PartEvent(name, "abandoned", repr(error)))
 
-    def _heard(self, event: Event) -> None:
+    def _record_event(self, event: PartEvent) -> None:
         try:
             self.record.write(self._home)
-        except HomeUnusable as error:
-            # A full disk must not end the supervision that may help against it.
-            self._tell(Event(event.part, "unrecorded", str(error)))
-        self._tell(event)
+        except HomeUnusableError as error:
+            # A full disk must not end the supervision.
+            self._on_event(PartEvent(event.part, "unrecorded", str(error)))
+        self._on_event(event)

@@ -1,7 +1,7 @@
 """Run a program that does not outlive the supervisor: `tether.py SIGNAL PARENT NICENESS PROGRAM ARGS...`
 
-Run as a file by a bare interpreter, so that it costs milliseconds and imports nothing of ours.
-The signal reaches the program itself, because exec keeps it; the program must see to its children.
+It is run as a file by an isolated interpreter, so that it starts in milliseconds. exec keeps the death
+signal, so it reaches the program itself; the program has to stop its own children.
 """
 
 import ctypes
@@ -12,9 +12,9 @@ import time
 PR_SET_PDEATHSIG = 1
 
 
-def be_nice(niceness: int) -> None:
-    """Stand behind other processes. Where the kernel shares cores out by session, `nice` alone counts only
-    within this one, and the session as a whole must be told too."""
+def lower_priority(niceness: int) -> None:
+    """Lower the priority of this process. Where the kernel schedules by session, `nice` counts only within
+    the session, and the priority of the session has to be set as well."""
     os.nice(niceness)
     for _ in range(5):
         try:
@@ -22,18 +22,18 @@ def be_nice(niceness: int) -> None:
                 file.write(str(niceness))
             return
         except BlockingIOError:
-            time.sleep(0.1)  # the kernel takes ten such words a second, of all processes together
+            time.sleep(0.1)  # the kernel accepts ten such writes a second over all processes
         except OSError:
-            return  # no such kernel
+            return  # the kernel has no autogroups
 
 
 def main(signal_number: int, parent: int, niceness: int, command: list[str]) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal_number)
-    # The supervisor may have died before the line above; then no signal would ever come.
+    # If the supervisor ended before the line above, no signal would be sent.
     if os.getppid() != parent:
         sys.exit("the supervisor is gone")
     if niceness:
-        be_nice(niceness)
+        lower_priority(niceness)
     os.execv(command[0], command)
 
 

@@ -1,35 +1,35 @@
-"""Any recorded episode again: re-simulated, checked step by step, drawn at any size.
+"""Replay of recorded episodes: simulated again, verified step by step, drawn at any size.
 
-    record = Record(client.ask_telemetry("GetEpisode", …))
+    record = EpisodeRecord(client.call_telemetry("GetEpisode", …))
     replay = Replay(record)
-    replay.verdict.exact            # every step came out as recorded
+    replay.verdict.exact            # every step is as recorded
     env = replay.env_at(120)        # an env where step 120 comes next
     for moment in replay.moments(): ...
 
-Needs numpy, and Gymnasium with the env's packages once something is played.
+Needs numpy, and Gymnasium with the env's packages once an episode is replayed.
 """
 
-from runspine.replay.divergence import Changed, Divergence
-from runspine.replay.making import NoEnv, make_env
-from runspine.replay.record import Record, Step
-from runspine.replay.replay import Replay, Verdict
+from runspine.replay.divergence import ChangedPackage, Divergence
+from runspine.replay.env_factory import EnvMissingError, make_env
+from runspine.replay.record import EpisodeRecord, RecordedStep
+from runspine.replay.replay import Replay, ReplayVerdict
 from runspine.replay.stage import Moment, Stage
-from runspine.replay.verifier import Verifier
+from runspine.replay.verifier import ReplayVerifier
 from runspine.replay.ways import Way
-from runspine.sdk.snapshot import Diverged
+from runspine.sdk.snapshot import DivergedError
 
 __all__ = [
-    "Changed",
-    "Diverged",
+    "ChangedPackage",
+    "DivergedError",
     "Divergence",
+    "EnvMissingError",
+    "EpisodeRecord",
     "Moment",
-    "NoEnv",
-    "Record",
+    "RecordedStep",
     "Replay",
+    "ReplayVerdict",
+    "ReplayVerifier",
     "Stage",
-    "Step",
-    "Verdict",
-    "Verifier",
     "Way",
     "make_env",
 ]

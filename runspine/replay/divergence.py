@@ -1,4 +1,4 @@
-"""Where a replay left the record, and which packages are others than they were. Pure."""
+"""Where a replay differs from its record, and which packages have changed since. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first thing that came out otherwise. No step: the reset itself."""
+    """The first value that differs from the record. Without a step: at the reset."""
 
     step: int | None
     # observation, reward, terminated, truncated, or error when the env raised.
@@ -25,7 +25,7 @@ class Divergence:
 
     @property
     def after(self) -> int:
-        """How many steps came out as recorded, -1 when not even the reset did."""
+        """How many steps are as recorded, -1 when not even the reset is."""
         return -1 if self.step is None else self.step
 
     def __str__(self) -> str:
@@ -35,8 +35,8 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A package that is not the one of the recording; empty when it is not installed."""
+class ChangedPackage:
+    """A package whose version differs from the recording; `now` is empty when it is not installed."""
 
     package: str
     recorded: str
@@ -46,16 +46,16 @@ class Changed:
         return f"{self.package} {self.recorded} when recorded, {self.now or 'not installed'} now"
 
 
-def changed_packages(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[Changed]:
+def changed_packages(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[ChangedPackage]:
     return [
-        Changed(package, version, now.get(package, ""))
+        ChangedPackage(package, version, now.get(package, ""))
         for package, version in sorted(recorded.items())
         if now.get(package, "") != version
     ]
 
 
 def first_difference(recorded: Any, got: Any) -> tuple[tuple[int, ...], float, float] | None:
-    """Place and values of the first number that differs in two arrays of one shape."""
+    """Index and values of the first number that differs in two arrays of one shape."""
     try:
         one, other = np.asarray(recorded), np.asarray(got)
     except ValueError:

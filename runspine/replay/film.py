@@ -1,4 +1,4 @@
-"""An episode as images: drawn by its env, or from the observations on record."""
+"""Images of an episode: drawn by its env, or from the observations on record."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from PIL import Image
 
-from runspine.replay.camera import Camera, NoFrame
+from runspine.replay.camera import Camera, FrameError
 from runspine.replay.divergence import Divergence
-from runspine.replay.pictures import Plot, as_image, numbers_of, scaled, stamped
-from runspine.replay.record import Record
+from runspine.replay.images import Plot, as_image, numbers_of, scaled, stamped
+from runspine.replay.record import EpisodeRecord
 from runspine.replay.replay import Replay
 from runspine.replay.stage import Moment, Stage
 
@@ -22,7 +22,7 @@ STORED = "stored observations, not re-simulated"
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """What is seen after the reset (no step) or after a step. Diverged shots carry a stamp."""
+    """The image after the reset (no step) or after a step. Diverged shots carry a stamp."""
 
     step: int | None
     image: Image.Image
@@ -30,19 +30,19 @@ class Shot:
 
 @dataclass(slots=True)
 class Film:
-    """Shots in order. The rest is known as they are taken."""
+    """Shots in order. The other fields are set while shots are taken."""
 
     shots: Iterator[Shot]
     fps: int = 30
     divergence: Divergence | None = None
-    # Who drew: the env, or the observations.
+    # What the images show: env, or observations.
     source: str = "env"
 
 
 def filmed(replay: Replay, size: Size | None = None, only: int | None = None) -> Film:
-    """The replay as its env draws it, checked while it is drawn; `only` one step. Raises NoEnv, NoFrame.
+    """The replay as its env draws it, verified while it is drawn; `only` one step.
 
-    An env that draws nothing is shown by its observations.
+    For an env that draws nothing, images of its observations. Raises EnvMissingError, FrameError.
     """
     film = Film(iter(()))
     film.shots = _shots(replay, size, only, film)
@@ -54,7 +54,9 @@ def _shots(replay: Replay, size: Size | None, only: int | None, film: Film) -> I
         camera = _camera(stage, replay.record)
         if camera is None:
             film.source = "observations"
-            pictures = observed([moment.observation for moment in replay.moments()], size, "observation")
+            pictures = observation_images(
+                [moment.observation for moment in replay.moments()], size, "observation"
+            )
         else:
             film.fps = camera.fps
         for moment in _moments(stage):
@@ -69,9 +71,9 @@ def _shots(replay: Replay, size: Size | None, only: int | None, film: Film) -> I
                 break
         else:
             if only is not None:
-                raise NoFrame(f"the replay ended after step {stage.at - 1}, before step {only}")
+                raise FrameError(f"the replay ended after step {stage.at - 1}, before step {only}")
         if camera and not camera.lit:
-            raise NoFrame(f"{replay.record.env.env_id} drew nothing but black frames")
+            raise FrameError(f"{replay.record.env.env_id} drew nothing but black frames")
 
 
 def _moments(stage: Stage) -> Iterator[Moment]:
@@ -79,24 +81,24 @@ def _moments(stage: Stage) -> Iterator[Moment]:
     yield from stage.moments()
 
 
-def _camera(stage: Stage, record: Record) -> Camera | None:
+def _camera(stage: Stage, record: EpisodeRecord) -> Camera | None:
     try:
         return Camera(stage.env, record.env.env_id)
-    except NoFrame:
+    except FrameError:
         return None
 
 
-def stored(record: Record, size: Size | None = None, only: int | None = None) -> Film:
-    """The observations on record, without any env; rewards where none were kept whole."""
+def stored(record: EpisodeRecord, size: Size | None = None, only: int | None = None) -> Film:
+    """Images of the observations on record, without an env; of rewards where none were kept whole."""
     values: list[Any] = [record.first.value(0)]
     for number in range(record.length):
         seen, row = record.seen(number)
         values.append(seen.value(row))
     if all(numbers_of(value) is None for value in values):
         rewards = [None, *record.rewards.tolist()]
-        picture = observed(rewards, size, "reward (observations were not kept whole)")
+        picture = observation_images(rewards, size, "reward (observations were not kept whole)")
     else:
-        picture = observed(values, size, "observation")
+        picture = observation_images(values, size, "observation")
 
     def shots() -> Iterator[Shot]:
         for number in range(-1, record.length):
@@ -107,8 +109,8 @@ def stored(record: Record, size: Size | None = None, only: int | None = None) ->
     return Film(shots(), source="observations")
 
 
-def observed(values: list[Any], size: Size | None, title: str) -> Callable[[int], Image.Image]:
-    """Pictures of observations by number: themselves when they are images, else their numbers over time."""
+def observation_images(values: list[Any], size: Size | None, title: str) -> Callable[[int], Image.Image]:
+    """Images of observations by number: the observation when it is an image, else a plot of its numbers."""
     if any(as_image(value) is not None for value in values):
 
         def picture(number: int) -> Image.Image:

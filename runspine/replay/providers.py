@@ -1,11 +1,11 @@
-"""Which package an env comes in, by its class or its id. Pure."""
+"""Packages of envs, by class or by id. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-# Beginning of the class's module, and what to install for it.
+# Prefix of the class's module, and what to install for it.
 BY_MODULE = {
     "gymnasium.envs.box2d": "gymnasium[box2d]",
     "gymnasium.envs.mujoco": "gymnasium[mujoco]",
@@ -16,7 +16,7 @@ BY_MODULE = {
     "highway_env": "highway-env",
     "panda_gym": "panda-gym",
 }
-# For records that do not say the class: the id, the module that registers it, what to install.
+# For records without the class: the id, the module that registers it, what to install.
 BY_ID = (
     (re.compile(r"(MiniGrid|BabyAI)-"), "minigrid", "minigrid"),
     (re.compile(r"ALE/|.*(NoFrameskip|Deterministic)-v[04]$"), "ale_py", "ale-py"),
@@ -30,7 +30,7 @@ BY_ID = (
         "gymnasium[mujoco]",
     ),
 )
-# Modules whose import fails when a package is missing, and what brings them.
+# Modules whose import fails when a package is missing, and what to install for them.
 BY_IMPORT = {
     "Box2D": "gymnasium[box2d]",
     "mujoco": "gymnasium[mujoco]",
@@ -45,7 +45,7 @@ BY_IMPORT = {
 
 
 def module_for(env_id: str, entry_point: str) -> str:
-    """The module whose import registers the env; empty when Gymnasium knows it by itself."""
+    """The module whose import registers the env; empty when Gymnasium registers it."""
     module = entry_point.partition(":")[0]
     if module.partition(".")[0] in ("gymnasium", "builtins"):
         module = ""
@@ -55,14 +55,14 @@ def module_for(env_id: str, entry_point: str) -> str:
 
 
 def package_for(env_id: str, entry_point: str, versions: Mapping[str, str]) -> str:
-    """What to give to pip for the env; empty when nobody can know.
+    """What to install for the env with pip; empty when unknown.
 
-    A module's name is taken for a package's only where the recording found a package of that name:
-    what else the name leads to on an index could be anybody's.
+    A module's name counts as a package only where the recording found a package of that name: any other
+    package of that name on an index could be malicious.
     """
     module = entry_point.partition(":")[0]
-    for beginning, package in BY_MODULE.items():
-        if module == beginning or module.startswith(f"{beginning}."):
+    for prefix, package in BY_MODULE.items():
+        if module == prefix or module.startswith(f"{prefix}."):
             return package
     found = next((package for pattern, _, package in BY_ID if pattern.match(env_id)), "")
     root = module.partition(".")[0]

@@ -1,4 +1,4 @@
-"""An episode as it was recorded: how it began, and every step. Pure."""
+"""The record of an episode: its start and every step. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from runspine.errors import NotFound
-from runspine.replay.seen import Nothing, seen_in
-from runspine.sdk.beginning import Beginning
+from runspine.errors import RunNotFoundError
+from runspine.replay.observations import NoObservations, observations_in
+from runspine.sdk.episode_start import EpisodeStart
 from runspine.sdk.lines import TERMINATED, TRUNCATED
 from runspine.wire.v1.telemetry_pb2 import GetEpisodeResponse, Reset, StepBlock
 
 
-class Step(NamedTuple):
-    """One step on record; `observation` is the one after it, None where it was not kept whole."""
+class RecordedStep(NamedTuple):
+    """One recorded step; `observation` is the one after it, None where it was not kept whole."""
 
     number: int
     action: Any
@@ -27,43 +27,43 @@ class Step(NamedTuple):
     observation: Any
 
 
-class Record:
-    """Steps without a gap from the first on. What comes after a gap cannot be reached and is left out.
+class EpisodeRecord:
+    """Steps from the first on without a gap; steps after a gap cannot be replayed and are left out.
 
-    Of several agents in an episode, those of one: the first unless another is named.
+    With several agents in an episode, the steps of one: the first unless another is named.
     """
 
-    def __init__(self, said: GetEpisodeResponse, agent: str | None = None) -> None:
-        self.said = said
-        self.agents = list(dict.fromkeys(block.agent_id for block in said.blocks))
+    def __init__(self, response: GetEpisodeResponse, agent: str | None = None) -> None:
+        self.response = response
+        self.agents = list(dict.fromkeys(block.agent_id for block in response.blocks))
         if agent is not None and agent not in self.agents:
-            raise NotFound(
+            raise RunNotFoundError(
                 f"no agent {agent!r} in this episode; there are {', '.join(self.agents) or 'none'}"
             )
-        self.env = said.env
-        self.beginning = _beginning(said.reset)
-        self.first: Nothing = seen_in(said.reset)
+        self.env = response.env
+        self.start = _start(response.reset)
+        self.first: NoObservations = observations_in(response.reset)
         self._blocks, self._starts, self.length = _joined(
-            said.blocks, self.agents[:1] if agent is None else [agent]
+            response.blocks, self.agents[:1] if agent is None else [agent]
         )
         self._near = (0, 0, 0)
-        self._seen = [seen_in(block) for block in self._blocks]
+        self._seen = [observations_in(block) for block in self._blocks]
         self._actions = [_rows(block) for block in self._blocks]
         self.rewards = _together([np.frombuffer(b.reward.data, b.reward.dtype) for b in self._blocks])
         self.flags = b"".join(block.flags for block in self._blocks)
 
     @property
     def id(self) -> str:
-        return self.said.entry.episode.episode_id
+        return self.response.entry.episode.episode_id
 
     @property
     def slot(self) -> int:
-        return self._blocks[0].slot if self._blocks else self.said.reset.slot
+        return self._blocks[0].slot if self._blocks else self.response.reset.slot
 
     @property
     def missing(self) -> int:
-        """How many steps the episode had besides those on record."""
-        return max(0, self.said.entry.episode.steps - self.length)
+        """How many steps of the episode are not on record."""
+        return max(0, self.response.entry.episode.steps - self.length)
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -72,28 +72,28 @@ class Record:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether actions are single numbers, which may have been Python's own."""
+        """Whether actions are single numbers, which may have been Python numbers."""
         return any(rows is not None and rows.ndim == 1 for rows in self._actions)
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many observations were kept in which way, the first one included."""
-        found = {self.first.kind: 1} if self.said.HasField("reset") else {}
+        """Number of observations by how they were kept, the first one included."""
+        found = {self.first.kind: 1} if self.response.HasField("reset") else {}
         for seen, block in zip(self._seen, self._blocks, strict=True):
             found[seen.kind] = found.get(seen.kind, 0) + block.count
         return found
 
-    def seen(self, number: int) -> tuple[Nothing, int]:
-        """What is known of the observation after a step, and its row there."""
+    def seen(self, number: int) -> tuple[NoObservations, int]:
+        """The observations that hold the one after a step, and its row there."""
         block, row = self._place(number)
         return self._seen[block], row
 
     def actor(self, number: int) -> str:
-        """Who chose the action; empty outside a play session."""
+        """The actor that chose the action; empty outside a play session."""
         return self._blocks[self._place(number)[0]].actor
 
     def action(self, number: int, python: bool = False) -> Any:
-        """As it was given to the env: a number, an array of its own, or what JSON made of it."""
+        """The action as given to the env: a number, a new array, or the decoded JSON."""
         block, row = self._place(number)
         rows = self._actions[block]
         if rows is None:
@@ -102,10 +102,10 @@ class Record:
             return rows[row].copy()
         return rows[row].item() if python else rows[row]
 
-    def step(self, number: int) -> Step:
+    def step(self, number: int) -> RecordedStep:
         seen, row = self.seen(number)
         flags = self.flags[number]
-        return Step(
+        return RecordedStep(
             number,
             self.action(number),
             float(self.rewards[number]),
@@ -115,7 +115,7 @@ class Record:
         )
 
     def _place(self, number: int) -> tuple[int, int]:
-        """Its block, and its row there. Mostly the block of the step before it."""
+        """Block of a step, and its row there. Usually the block of the previous step."""
         block, start, end = self._near
         if start <= number < end:
             return block, number - start
@@ -127,16 +127,16 @@ class Record:
         return block, number - start
 
 
-def _beginning(reset: Reset) -> Beginning:
+def _start(reset: Reset) -> EpisodeStart:
     seed, options, rng, state = (
         json.loads(text) if text else None
         for text in (reset.seed_json, reset.options_json, reset.rng_json, reset.state_json)
     )
-    return Beginning(seed, options, rng, state, reset.ordinal)
+    return EpisodeStart(seed, options, rng, state, reset.ordinal)
 
 
 def _joined(blocks: Sequence[StepBlock], agents: list[str]) -> tuple[list[StepBlock], list[int], int]:
-    """The blocks of one agent as far as each goes on where the one before it ended."""
+    """Consecutive blocks of one agent, up to the first gap."""
     found: list[StepBlock] = []
     starts: list[int] = []
     at = 0

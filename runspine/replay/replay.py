@@ -1,4 +1,4 @@
-"""An episode played again from its record, and proof that it is the same."""
+"""Replays an episode from its record and verifies every step."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from runspine.replay.divergence import Changed, Divergence, changed_packages
-from runspine.replay.making import NoEnv, close_env, make_env, versions_now
-from runspine.replay.record import Record
+from runspine.replay.divergence import ChangedPackage, Divergence, changed_packages
+from runspine.replay.env_factory import EnvMissingError, close_env, make_env, versions_now
+from runspine.replay.record import EpisodeRecord
 from runspine.replay.stage import Moment, Stage
 from runspine.replay.ways import Way, ways_of
 from runspine.sdk.drawing import RGB
-from runspine.sdk.snapshot import Diverged
+from runspine.sdk.snapshot import DivergedError
 
-# Of an env's description: env line, make-kwargs, render mode, size.
+# Makes an env from its env line, kwargs, render mode and size.
 Make = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of playing every step again."""
+class ReplayVerdict:
+    """Result of replaying every step."""
 
-    # None when the reset and all steps came out as recorded.
+    # None when the reset and all steps are as recorded.
     divergence: Divergence | None
     way: Way
-    # Steps that came out as recorded.
+    # Steps that are as recorded.
     steps: int
-    # Packages that are not those of the recording.
-    changed: list[Changed]
+    # Packages whose version differs from the recording.
+    changed: list[ChangedPackage]
     seconds: float
 
     @property
@@ -39,39 +39,41 @@ class Verdict:
 
 
 class Replay:
-    """`verdict` plays the whole episode once, without frames; everything else follows its way.
+    """A replay of one episode. `verdict` plays it once without frames and finds the way for all others.
 
     `before` are the slot's earlier episodes, for records without the state of the generator.
-    `make` takes the place of Gymnasium's, for envs that only you can build.
+    `make` replaces Gymnasium's, for envs that need their own constructor.
     """
 
-    def __init__(self, record: Record, *, before: Sequence[Record] = (), make: Make = make_env) -> None:
+    def __init__(
+        self, record: EpisodeRecord, *, before: Sequence[EpisodeRecord] = (), make: Make = make_env
+    ) -> None:
         if len(record.agents) > 1:
-            raise NoEnv(
+            raise EnvMissingError(
                 f"the episode was recorded of {len(record.agents)} agents ({', '.join(record.agents[:5])}), "
                 "and Gymnasium makes no env for several; look at one with --agent"
             )
         self.record = record
         self._before = before
         self._make = make
-        self._verdict: Verdict | None = None
+        self._verdict: ReplayVerdict | None = None
         self._unchanged: bool | None = None
 
     @property
-    def verdict(self) -> Verdict:
-        """Raises NoEnv when the env cannot be made here."""
+    def verdict(self) -> ReplayVerdict:
+        """Result of the replay. Raises EnvMissingError when the env cannot be made here."""
         if self._verdict is None:
             self._verdict = self._find_way()
         return self._verdict
 
     def moments(self) -> Iterator[Moment]:
-        """The reset and every step, one at a time, as the env gives them."""
+        """Yield the reset and every step as the env returns them."""
         with self.stage() as stage:
             yield stage.begin()
             yield from stage.moments()
 
     def env_at(self, step: int) -> Any:
-        """A fresh env that stands where the step with this number comes next. Raises Diverged.
+        """A fresh env in which the step with this number comes next. Raises DivergedError.
 
         The caller closes it.
         """
@@ -83,12 +85,12 @@ class Replay:
             divergence = stage.step().divergence
         if divergence is not None:
             close_env(stage.env)
-            raise Diverged(str(divergence))
+            raise DivergedError(str(divergence))
         return stage.env
 
     @contextmanager
     def stage(self, *, frames: bool = False, size: tuple[int, int] | None = None) -> Iterator[Stage]:
-        """The env in the way that the verdict found, before its reset; with `frames`, one that draws."""
+        """The env before its reset, prepared as the verdict found; with `frames`, one that draws."""
         way = self.verdict.way
         env = self._env(RGB if frames and self._draws_unchanged() else None, size if frames else None)
         try:
@@ -97,12 +99,12 @@ class Replay:
             close_env(env)
 
     def _draws_unchanged(self) -> bool:
-        """Whether the env computes the same when it is told that it will be seen."""
+        """Whether the env computes the same with a render mode."""
         if self._unchanged is None:
             try:
                 env = self._env(RGB, None)
-            except NoEnv:
-                # It does not take a render mode; perhaps it draws all the same.
+            except EnvMissingError:
+                # It takes no render mode; it may draw without one.
                 self._unchanged = False
                 return False
             divergence = Stage(self.record, env, self.verdict.way, self._before).verify()
@@ -110,7 +112,7 @@ class Replay:
             self._unchanged = divergence == self.verdict.divergence
         return self._unchanged
 
-    def _find_way(self) -> Verdict:
+    def _find_way(self) -> ReplayVerdict:
         start, best = time.perf_counter(), None
         for way in ways_of(self.record, self._before):
             env = self._env(None, None)
@@ -120,16 +122,18 @@ class Replay:
             took = time.perf_counter() - began
             close_env(env)
             if divergence is None:
-                return self._judged(None, way, stage.verifier.steps, took)
+                return self._verdict_of(None, way, stage.verifier.steps, took)
             if best is None or divergence.after > best[0].after:
                 best = (divergence, way, stage.verifier.steps)
         assert best is not None
-        return self._judged(*best, time.perf_counter() - start)
+        return self._verdict_of(*best, time.perf_counter() - start)
 
-    def _judged(self, divergence: Divergence | None, way: Way, steps: int, seconds: float) -> Verdict:
+    def _verdict_of(
+        self, divergence: Divergence | None, way: Way, steps: int, seconds: float
+    ) -> ReplayVerdict:
         recorded = dict(self.record.env.versions)
         changed = changed_packages(recorded, versions_now(recorded))
-        return Verdict(divergence, way, steps, changed, seconds)
+        return ReplayVerdict(divergence, way, steps, changed, seconds)
 
     def _env(self, render_mode: str | None, size: tuple[int, int] | None) -> Any:
         return self._make(self.record.env, self.record.kwargs, render_mode, size)

@@ -1,4 +1,4 @@
-"""One env on which an episode is played again, and what it gives, checked against the record."""
+"""One env in which an episode is replayed and compared with its record."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runspine.replay.divergence import Divergence
-from runspine.replay.record import Record
-from runspine.replay.verifier import Verifier, as_float
+from runspine.replay.record import EpisodeRecord
+from runspine.replay.verifier import ReplayVerifier, as_float
 from runspine.replay.ways import Way, fitted
-from runspine.sdk.beginning import begin
+from runspine.sdk.episode_start import begin
 
 
 @dataclass(slots=True)
 class Moment:
-    """What the env gave: at the reset (no step), or for the action of a step."""
+    """Result of the env: at the reset (no step), or for the action of a step."""
 
     step: int | None
     observation: Any
@@ -24,24 +24,26 @@ class Moment:
     terminated: bool = False
     truncated: bool = False
     info: dict[str, Any] = field(default_factory=dict)
-    # The first thing that was not as recorded, now or before.
+    # The first divergence, at this step or before.
     divergence: Divergence | None = None
 
 
 class Stage:
-    """Steps on while there are actions on record. After a divergence too, for whoever wants to look."""
+    """Plays the recorded actions in an env, also beyond a divergence."""
 
-    def __init__(self, record: Record, env: Any, way: Way, before: Sequence[Record] = ()) -> None:
+    def __init__(
+        self, record: EpisodeRecord, env: Any, way: Way, before: Sequence[EpisodeRecord] = ()
+    ) -> None:
         self.record = record
         self.env = env
         self.way = way
         self.before = before
-        self.verifier = Verifier(record)
-        # Steps taken: the number of the next one.
+        self.verifier = ReplayVerifier(record)
+        # Number of the next step.
         self.at = 0
 
     def begin(self) -> Moment:
-        how = self.record.beginning
+        how = self.record.start
         try:
             if self.way.history:
                 self._play_before()
@@ -51,7 +53,7 @@ class Stage:
         return Moment(None, observation, info=info, divergence=self.verifier.began(observation))
 
     def moments(self) -> Iterator[Moment]:
-        """From here to the last action, or to where the env has ended."""
+        """Yield moments up to the last action, or until the env ends."""
         while self.at < self.record.length:
             moment = self.step()
             yield moment
@@ -73,7 +75,7 @@ class Stage:
         )
 
     def verify(self) -> Divergence | None:
-        """To the first divergence, or to the end; as fast as the env can."""
+        """Replay to the first divergence, or to the end."""
         if self.begin().divergence is None:
             step, check, action, record = self.env.step, self.verifier.stepped, self._action, self.record
             try:
@@ -86,14 +88,14 @@ class Stage:
         return self.verifier.divergence
 
     def _play_before(self) -> None:
-        """The episodes before this one, from one whose beginning is known on."""
+        """Play the episodes before this one, from one whose start is known."""
         for earlier in self.before:
-            begin(self.env, earlier.beginning)
+            begin(self.env, earlier.start)
             for number in range(earlier.length):
                 self.env.step(self._action(earlier, number))
 
-    def _action(self, record: Record, number: int) -> Any:
+    def _action(self, record: EpisodeRecord, number: int) -> Any:
         action = record.action(number, self.way.python)
-        # Structures come from JSON alone; a number or a text needs no space to be one.
+        # Structured actions come from JSON and need the types of the space; numbers and texts do not.
         is_structure = type(action) is dict or type(action) is list
         return fitted(self.env.action_space, action) if is_structure else action

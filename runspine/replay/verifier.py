@@ -1,4 +1,4 @@
-"""Compares a replay with its record, step by step, to the first divergence. Pure."""
+"""Compares a replay with its record, step by step, up to the first divergence. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from runspine.replay.divergence import Divergence
-from runspine.replay.record import Record
+from runspine.replay.record import EpisodeRecord
+from runspine.sdk.encoding import plain
 from runspine.sdk.lines import TERMINATED, TRUNCATED
-from runspine.sdk.text import plain
 
 
-class Verifier:
-    """Told what an env gives. `divergence` is the first thing that was not as recorded; it stays."""
+class ReplayVerifier:
+    """Compares results of an env with a record. `divergence` is the first difference; it stays."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: EpisodeRecord) -> None:
         self._record = record
         self._rewards = record.rewards.tolist()
         self.divergence: Divergence | None = None
@@ -24,11 +24,11 @@ class Verifier:
     def began(self, observation: Any) -> Divergence | None:
         first = self._record.first
         if not first.matches(0, observation):
-            return self._diverged(None, "observation", first.told(0), first.also(observation))
+            return self._diverged(None, "observation", first.shown(0), first.shown_like(observation))
         return None
 
     def stepped(self, number: int, result: Any) -> Divergence | None:
-        """What `step` gave for the action of that number."""
+        """Compare the result of `step` for the action of that number."""
         if self.divergence is not None:
             return self.divergence
         observation, reward, terminated, truncated, _ = result
@@ -43,12 +43,12 @@ class Verifier:
             return self._diverged(number, "truncated", bool(flags & TRUNCATED), bool(truncated))
         seen, row = record.seen(number)
         if not seen.matches(row, observation):
-            return self._diverged(number, "observation", seen.told(row), seen.also(observation))
+            return self._diverged(number, "observation", seen.shown(row), seen.shown_like(observation))
         self.steps = number + 1
         return None
 
     def raised(self, number: int | None, error: Exception) -> Divergence | None:
-        """The env did not take what it had taken."""
+        """Record that the env raised where it had not."""
         return self._diverged(number, "error", None, f"{type(error).__name__}: {error}")
 
     def _diverged(self, step: int | None, field: str, recorded: Any, got: Any) -> Divergence:
@@ -57,7 +57,7 @@ class Verifier:
 
 
 def as_float(reward: Any) -> float:
-    """As the record keeps it: a reward may be an array of one number."""
+    """A reward as a float, as the record keeps it: it may be an array of one number."""
     try:
         return float(reward)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Ways to bring an env to where an episode began. Pure."""
+"""Ways to bring an env to the start of an episode. Pure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from runspine.replay.record import Record
+from runspine.replay.record import EpisodeRecord
 
-# Beyond this many resets nobody wants to wait; the replay then says that it diverged.
-MOST_RESETS = 20_000
+# More resets take too long; the replay is then reported as diverged.
+MAX_RESETS = 20_000
 
 
 class Way(NamedTuple):
-    """The usual one: the generator's state, the reset, and actions as numpy's numbers."""
+    """How to reach the start. By default: set the generator's state, reset, and act with numpy numbers."""
 
-    # Resets before, for envs that carry more over a reset than their generator (BipedalWalker's world).
+    # Resets before, for envs that keep more across a reset than their generator (BipedalWalker's world).
     resets: int = 0
     # Play the slot's earlier episodes first: for records without the generator's state.
     history: bool = False
-    # Actions as Python's own numbers: the record does not tell them from numpy's, arithmetic does.
+    # Actions as Python numbers: the record does not distinguish them from numpy's, arithmetic does.
     python: bool = False
 
     def __str__(self) -> str:
@@ -34,11 +34,11 @@ class Way(NamedTuple):
         return ", ".join(words) or "from the recorded state"
 
 
-def ways_of(record: Record, before: Sequence[Record] = ()) -> list[Way]:
-    """All that are worth trying, the likeliest first."""
-    how = record.beginning
+def ways_of(record: EpisodeRecord, before: Sequence[EpisodeRecord] = ()) -> list[Way]:
+    """Ways to try, the likeliest first."""
+    how = record.start
     found = [Way()] if how.is_known or not before else []
-    if 0 < how.ordinal <= MOST_RESETS:
+    if 0 < how.ordinal <= MAX_RESETS:
         found.append(Way(resets=how.ordinal))
     if before:
         found.append(Way(history=True))
@@ -48,7 +48,7 @@ def ways_of(record: Record, before: Sequence[Record] = ()) -> list[Way]:
 
 
 def fitted(space: Any, value: Any) -> Any:
-    """What JSON made of an action, in the types that the env's space asks for."""
+    """Convert a decoded JSON action to the types of the env's space."""
     kind = type(space).__name__
     if kind == "Dict" and isinstance(value, dict):
         return {key: fitted(space[key], value[str(key)]) for key in space.spaces if str(key) in value}

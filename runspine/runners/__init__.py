@@ -1,7 +1,7 @@
-"""The port that every runner implements, and how runners are found.
+"""The port that every runner implements, and the discovery of installed runners.
 
-A runner turns a spec into a command; spawning, leases, telemetry, artifacts and cancel are the
-worker's. Third parties register theirs under the entry point group `runspine.runners`.
+A runner turns a spec into a command; the worker starts and stops the process, records its telemetry and
+uploads its artifacts. Packages register runners in the entry point group `runspine.runners`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 GROUP = "runspine.runners"
 
 
-class NotReady(Exception):
-    """The run cannot be started here; the message says what is missing and what to do."""
+class NotReadyError(Exception):
+    """The run cannot be started here; the message states what is missing and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,18 @@ class Launch:
 
 
 class Runner(Protocol):
+    """Turns a spec into a command."""
+
     def info(self) -> RunnerInfo:
-        """What it can do and takes; cheap, and importing nothing heavy."""
+        """Its modes, parameters and readiness. Cheap: imports nothing heavy."""
 
     def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
-        """The process for this spec; `python` is what the worker has chosen for it. Raises NotReady."""
+        """The process for this spec; `python` is the interpreter to use. Raises NotReadyError."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenRunner:
-    """A registered runner that could not be loaded: shown with the reason, never launched."""
+    """A registered runner that could not be loaded. It is listed with the reason and never launched."""
 
     name: str
     why: str
@@ -49,7 +51,7 @@ class BrokenRunner:
         return RunnerInfo(name=self.name, modes=[TRAIN], open_params=True, not_ready=self.why)
 
     def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
-        raise NotReady(f"runner {self.name} cannot be loaded on this worker: {self.why}")
+        raise NotReadyError(f"runner {self.name} cannot be loaded on this worker: {self.why}")
 
 
 def installed_runners() -> dict[str, Runner]:
@@ -58,6 +60,6 @@ def installed_runners() -> dict[str, Runner]:
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
         try:
             runners[entry.name] = entry.load()()
-        except Exception as error:  # noqa: BLE001 - somebody else's code: it must not stop the others
+        except Exception as error:  # noqa: BLE001 - code of another package must not stop the others
             runners[entry.name] = BrokenRunner(entry.name, f"{type(error).__name__}: {error}")
     return runners

@@ -1,14 +1,14 @@
-"""What a trainer imports: telemetry of every step, and envs that can be put back in mid-episode.
+"""The SDK for trainers: telemetry of every step, and snapshots of envs in mid-episode.
 
-Standard library and numpy; Gymnasium only when the env given is one of its own.
+Imports only the standard library and numpy; Gymnasium is imported when an env is wrapped.
 """
 
 from runspine.sdk.run import Run
 from runspine.sdk.shortcuts import checkpoint, finish, init, log, log_artifact, log_episode, progress, wrap
-from runspine.sdk.snapshot import Diverged
+from runspine.sdk.snapshot import DivergedError
 
 __all__ = [
-    "Diverged",
+    "DivergedError",
     "Run",
     "checkpoint",
     "finish",

@@ -1,7 +1,7 @@
-"""Columns that grow by one value a step: how it is kept, and how it becomes a column of the protocol.
+"""Columns that grow by one value a step, and how they are packed for the protocol.
 
-A column learns its kind from its first value. `keep` refuses a value of another kind with Changed: the
-rows so far are then said, and a new column is begun.
+A column takes its type from its first value. `keep` refuses a value of another type with
+ColumnTypeChangedError: the rows so far are then written, and a new column begins.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from typing import Any
 
 import numpy as np
 
-from runspine.sdk.text import HASH_BYTES, NUMERIC, Packed, digest, little, raw_bytes
+from runspine.sdk.encoding import HASH_BYTES, NUMERIC, Packed, digest, little, raw_bytes
 
-# Observations up to this size are kept whole unless the run says otherwise, larger ones as a hash.
+# Observations up to this size are kept whole unless the run sets its capture, larger ones as a hash.
 WHOLE_BYTES = 256
-# Numbers that cannot change after they were given to us.
+# Immutable numbers.
 SCALARS: frozenset[type] = frozenset([int, float, bool, *(np.dtype(code).type for code in "?bhilqBHILQefd")])
 
-# Numpy's scalars whose bytes are as they go on the wire.
+# numpy scalars whose bytes have the order of the wire.
 DTYPES = {np.dtype(code).type: np.dtype(code).str for code in "?bhilqBHILQefd" if sys.byteorder == "little"}
 
 Taken = Packed | list[Any] | bytes | None
 
 
-class Changed(Exception):
-    """The value is of another kind than those before it."""
+class ColumnTypeChangedError(Exception):
+    """The value has another type or shape than those before it."""
 
 
 class Column:
-    """`rows` is only ever changed in place, so that `keep` may hold on to it."""
+    """Values of one type. `rows` is only changed in place, so that `keep` may hold a reference to it."""
 
-    # Append a value; raises Changed.
+    # Append a value; raises ColumnTypeChangedError.
     keep: Callable[[Any], None]
-    # Bytes of a row, to limit how many come together.
+    # Bytes of a row, to limit the rows of a line.
     width = 8
-    # Whoever wants to save the call may append values of these types, or the bytes of arrays of this
-    # dtype and width, to `rows` without asking `keep`.
+    # To save the call of `keep`, values of these types, or the bytes of arrays of this dtype and width,
+    # may be appended to `rows` directly.
     scalars: frozenset[type] = frozenset()
     dtype: np.dtype[Any] | None = None
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
-        # The newest row that was taken.
+        # The last row that was taken.
         self.newest: Any = None
 
     def fits(self, value: Any) -> bool:
         return True
 
     def row_of(self, value: Any) -> Any:
-        """The value as a row."""
+        """Convert a value to a row."""
         raise NotImplementedError
 
     def pack(self, rows: list[Any]) -> Taken:
@@ -63,19 +63,19 @@ class Column:
         return digest(row)
 
     def take(self, count: int) -> list[Any]:
-        """The oldest rows, gone from here."""
+        """Remove and return the oldest rows."""
         taken = self.rows[:count]
         del self.rows[:count]
         self.newest = taken[-1]
         return taken
 
     def newest_digest(self, count: int) -> bytes:
-        """Hash of the newest of the first so many rows, or of the one before them."""
+        """Hash of the newest of the first `count` rows, or of the row before them."""
         return self.digest_of(self.rows[count - 1] if count else self.newest)
 
 
-class Numbers(Column):
-    """Python's or numpy's scalars."""
+class NumberColumn(Column):
+    """Python or numpy scalars."""
 
     scalars = SCALARS
 
@@ -87,7 +87,7 @@ class Numbers(Column):
             if type(value) in scalars:
                 append(value)
             else:
-                raise Changed
+                raise ColumnTypeChangedError
 
         self.keep = keep
 
@@ -107,7 +107,7 @@ class Numbers(Column):
             except OverflowError:
                 return rows
         if len(kinds) == 1 and (dtype := DTYPES.get(next(iter(kinds)))):
-            # Numpy's scalars give their bytes by themselves; making an array of them takes longer.
+            # numpy scalars have a buffer; making an array of them takes longer.
             return Packed(dtype, (), b"".join(rows))
         column = little(np.array(rows))
         if column.dtype.kind not in NUMERIC:
@@ -115,8 +115,8 @@ class Numbers(Column):
         return Packed(column.dtype.str, (), column.tobytes(), "bool" if kinds == {bool} else "")
 
 
-class Arrays(Column):
-    """Arrays of one dtype and shape, copied at once: who gave them may change them afterwards."""
+class ArrayColumn(Column):
+    """Arrays of one dtype and shape, copied at once: the env may change them afterwards."""
 
     def __init__(self, like: np.ndarray[Any, Any]) -> None:
         super().__init__()
@@ -126,12 +126,12 @@ class Arrays(Column):
         def keep(value: Any) -> None:
             try:
                 row = value.tobytes()
-                # A dtype of numpy's own exists once, so that `is` nearly always answers.
+                # numpy has one object for each of its dtypes, so that `is` nearly always decides.
                 same = (value.dtype is dtype or value.dtype == dtype) and len(row) == width
             except AttributeError:
                 same = False
             if not same:
-                raise Changed
+                raise ColumnTypeChangedError
             append(row)
 
         self.keep = keep
@@ -147,8 +147,8 @@ class Arrays(Column):
         return Packed(self.dtype.str, self._shape, b"".join(rows))
 
 
-class Converted(Arrays):
-    """Foreign arrays (torch, jax): as numpy sees them."""
+class ConvertedColumn(ArrayColumn):
+    """Arrays of other libraries (torch, jax), converted by numpy."""
 
     def __init__(self, like: np.ndarray[Any, Any]) -> None:
         super().__init__(like)
@@ -162,8 +162,8 @@ class Converted(Arrays):
         return super().row_of(little(np.asarray(value)))
 
 
-class Plain(Column):
-    """Structures, copied whole; JSON on the wire."""
+class PlainColumn(Column):
+    """Structured values, deep-copied; JSON on the wire."""
 
     width = WHOLE_BYTES
 
@@ -173,7 +173,7 @@ class Plain(Column):
 
         def keep(value: Any) -> None:
             if not self.fits(value):
-                raise Changed
+                raise ColumnTypeChangedError
             append(copy.deepcopy(value))
 
         self.keep = keep
@@ -188,8 +188,8 @@ class Plain(Column):
         return rows
 
 
-class Hashes(Column):
-    """Eight bytes of each value."""
+class HashColumn(Column):
+    """A hash of eight bytes for each value."""
 
     width = HASH_BYTES
 
@@ -215,8 +215,8 @@ class Hashes(Column):
         return bytes(row)
 
 
-class Newest(Column):
-    """Nothing of what was, but the newest: a snapshot needs its hash."""
+class NewestOnly(Column):
+    """Keeps only the newest value, for the hash in a snapshot."""
 
     width = 0
 
@@ -242,22 +242,22 @@ class Newest(Column):
 
 
 def column_for(value: Any) -> Column:
-    """A column that keeps values like this one whole."""
+    """Return a column that keeps values of this type whole."""
     if type(value) in SCALARS:
-        return Numbers()
+        return NumberColumn()
     if value is None or isinstance(value, dict | tuple | list | str):
-        return Plain()
+        return PlainColumn()
     as_array = little(np.asarray(value))
     if as_array.dtype.kind not in NUMERIC:
-        return Plain()
+        return PlainColumn()
     if type(value) is np.ndarray and value.dtype.byteorder != ">":
-        return Arrays(value)
-    return Converted(as_array)
+        return ArrayColumn(value)
+    return ConvertedColumn(as_array)
 
 
 def observation_column(value: Any, capture: str) -> Column:
-    """By the policy of the run: `full`, `hash`, `none`, or empty for whole when small."""
+    """Return a column by the capture of the run: `full`, `hash`, `none`, or empty for whole when small."""
     if capture == "none":
-        return Newest()
+        return NewestOnly()
     whole = capture == "full" or (capture != "hash" and len(raw_bytes(value)) <= WHOLE_BYTES)
-    return column_for(value) if whole else Hashes()
+    return column_for(value) if whole else HashColumn()

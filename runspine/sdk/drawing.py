@@ -1,4 +1,4 @@
-"""A picture of an env that was made for learning: it is lent a render mode for the one call."""
+"""Frames of an env that was made without a render mode: it is set for the one call of `render`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-# Height × width × 3 bytes of red, green and blue; of a Surface four: blue, green, red and one unused.
+# Height × width × 3 bytes (RGB), or × 4 bytes (BGR and one unused) for a Surface.
 Picture = np.ndarray[Any, Any]
 RGB = "rgb_array"
-# Envs whose picture may be a pygame surface as it is.
+# Envs whose frame may be their pygame surface.
 OWN = "gymnasium.envs."
 BGRX_MASKS = (0xFF0000, 0xFF00, 0xFF)
 NOTHING: Picture = np.empty((0, 0, 3), np.uint8)
 Render = Callable[[Any], Any]
-# Nobody looks at a window: frames are taken from memory. SDL would take SIGTERM for a closed window.
+# No windows: frames are read from memory. SDL would treat SIGTERM as a closed window.
 HEADLESS = {
     "SDL_VIDEODRIVER": "dummy",
     "SDL_AUDIODRIVER": "dummy",
@@ -27,20 +27,22 @@ HEADLESS = {
     "MUJOCO_GL": "egl",
     "PYGAME_HIDE_SUPPORT_PROMPT": "1",
 }
-# MuJoCo's numbers for shadows and reflections, which cost two thirds of the time without a GPU.
-DEAR_FLAGS = (0, 2)
+# MuJoCo's flags for shadows and reflections, which take two thirds of the time without a GPU.
+COSTLY_FLAGS = (0, 2)
 
 
-class NotDrawn(Exception):
-    """There is no picture of this env; the message says why."""
+class RenderError(Exception):
+    """The env cannot be drawn; the message gives the reason."""
 
 
 def draw_nothing() -> Picture:
-    raise NotDrawn("the envs of this vector env are out of reach: use SyncVectorEnv, or wrap each env inside")
+    raise RenderError(
+        "the envs of this vector env are out of reach: use SyncVectorEnv, or wrap each env inside"
+    )
 
 
 def drawing(env: Any) -> Callable[[], Picture]:
-    """A function that draws the env as it stands. It does not keep the env alive."""
+    """Return a function that draws the current state of the env. It does not keep the env alive."""
     found = weakref.ref(env.unwrapped)
     render: Render | None = None
 
@@ -48,10 +50,10 @@ def drawing(env: Any) -> Callable[[], Picture]:
         nonlocal render
         bare = found()
         if bare is None:
-            raise NotDrawn("the env is gone")
+            raise RenderError("the env is gone")
         if render is None:
             picture = _drawn(bare, _usual)
-            # The first one is drawn both ways: an env may make more of its surface than a copy.
+            # The first frame is drawn both ways: an env may return more than a copy of its surface.
             render = surface_of if _same(bare, picture) else _usual
             return picture
         return _drawn(bare, render)
@@ -60,10 +62,10 @@ def drawing(env: Any) -> Callable[[], Picture]:
 
 
 def cheapen(bare: Any) -> None:
-    """Leave out what makes MuJoCo's pictures dear. Its viewer exists after the first one."""
+    """Turn off shadows and reflections of MuJoCo. Its viewer exists after the first frame."""
     scene = getattr(getattr(bare.mujoco_renderer, "viewer", None), "scn", None)
     if scene is not None:
-        for flag in DEAR_FLAGS:
+        for flag in COSTLY_FLAGS:
             scene.flags[flag] = 0
 
 
@@ -72,7 +74,7 @@ def _usual(bare: Any) -> Any:
 
 
 def _same(bare: Any, picture: Picture) -> bool:
-    """Whether the surface that the env draws on is its picture."""
+    """Whether the surface that the env draws on equals its frame."""
     other = _drawn(bare, surface_of)
     return isinstance(other, Surface) and np.array_equal(other[:, :, 2::-1], picture)
 
@@ -86,24 +88,26 @@ def _drawn(bare: Any, render: Render) -> Picture:
         return frame
     picture: Picture = np.asarray(frame)
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] not in (3, 4) or not picture.size:
-        raise NotDrawn(f"{name} gave no picture but {_what(frame)}")
+        raise RenderError(f"{name} gave no picture but {_what(frame)}")
     return picture[:, :, :3]
 
 
 def _mode(bare: Any) -> str | None:
-    """How it draws now. Raises NotDrawn when it never gives pictures."""
+    """Return the render mode of the env. Raises RenderError when it cannot return frames."""
     mode: str | None = getattr(bare, "render_mode", None)
     name = type(bare).__name__
     if mode == "human":
-        raise NotDrawn(f"{name} draws in a window of its own: make it without render_mode='human'")
+        raise RenderError(f"{name} draws in a window of its own: make it without render_mode='human'")
     modes = (getattr(bare, "metadata", None) or {}).get("render_modes") or []
     if RGB not in modes:
-        raise NotDrawn(f"{name} draws no pictures; it knows {', '.join(map(str, modes)) or 'no render mode'}")
+        raise RenderError(
+            f"{name} draws no pictures; it knows {', '.join(map(str, modes)) or 'no render mode'}"
+        )
     return mode
 
 
 def _lent(bare: Any, render: Render) -> Any:
-    """An env that knows all the time that it is seen may compute otherwise (LunarLander: its sparks)."""
+    """Render with the mode set for this call only: some envs compute differently with one (LunarLander)."""
     for name, value in HEADLESS.items():
         os.environ.setdefault(name, value)
     before = bare.render_mode
@@ -115,14 +119,14 @@ def _lent(bare: Any, render: Render) -> Any:
 
 
 class Surface(np.ndarray[Any, Any]):
-    """A picture that is a copy of pygame's own bytes."""
+    """A frame that is a copy of the bytes of a pygame surface."""
 
 
 def surface_of(bare: Any) -> Any:
-    """What the env draws; of Gymnasium's own envs with pygame, the bytes of their surface.
+    """Return the frame of the env; for Gymnasium's pygame envs, the bytes of their surface.
 
-    They turn it into numpy's order themselves, which takes two thirds of a picture's time; here that is
-    left to whoever encodes it, off the training thread.
+    Converting the surface to RGB takes two thirds of the time of a frame; here that is left to the encoder,
+    which does not run on the training thread.
     """
     arrays = getattr(sys.modules.get("pygame"), "surfarray", None)
     if arrays is None or not type(bare).__module__.startswith(OWN):
@@ -142,7 +146,7 @@ def surface_of(bare: Any) -> Any:
         arrays.pixels3d = real
     if not held:
         return frame
-    # Asked for more than once, it is not the picture alone that was made of them.
+    # With several calls the frame was made of more than one surface.
     return _taken(held[0], real) if len(held) == 1 else bare.render()
 
 

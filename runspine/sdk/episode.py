@@ -1,4 +1,4 @@
-"""One episode of one env slot, as far as it has come: what exact replay needs."""
+"""The episode in progress of one env slot: what exact replay needs."""
 
 from __future__ import annotations
 
@@ -6,50 +6,52 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runspine.sdk.columns import Column
-from runspine.sdk.text import Packed
+from runspine.sdk.encoding import Packed
 
 
 @dataclass(slots=True)
 class Episode:
-    """How it began, and every action since. Blocks of actions are packed; the newest are still rows."""
+    """How the episode began, and every action since. Blocks of actions are packed; the newest are rows."""
 
     number: int
-    # As it is known on the log; empty when it must not be said (in a forked child it is the parent's).
+    # Id in the telemetry; empty when nothing is written (in a forked child the parent writes it).
     id: str
-    # How many resets the env instance had before.
+    # Number of resets of the env instance before this one.
     ordinal: int = 0
     seed: Any = None
     options: Any = None
     # State of the env's generator before the reset; None when it cannot be read.
     rng: dict[str, Any] | None = None
-    # And of an emulator's, for envs that are one.
+    # State of the emulator, for envs that have one.
     state: dict[str, Any] | None = None
-    # When the reset was.
+    # Time of the reset.
     at: float = 0.0
     # The first observation, as its column keeps it; no column when the episode began without a reset.
     first: Any = None
     first_column: Column | None = None
-    # Steps said so far, and their return.
+    # Steps written so far, and their return.
     steps: int = 0
     value: float = 0.0
-    # Columns and rows of actions; those that have been there for a while are packed.
+    # Whether it has ended.
+    over: bool = False
+    # Columns and rows of actions; older ones are packed.
     actions: list[tuple[Column, list[Any]]] = field(default_factory=list)
     packed: list[Packed | list[Any]] = field(default_factory=list)
     action_bytes: int = 0
 
     @property
     def too_long(self) -> bool:
-        """Whether its actions are no longer kept."""
-        return self.action_bytes > MOST_BYTES
+        """Whether the episode has more actions than are kept."""
+        return self.action_bytes > MAX_BYTES
 
     def add_actions(self, column: Column, rows: list[Any]) -> None:
         self.action_bytes += len(rows) * column.width
         self.actions.append((column, rows))
-        if len(self.actions) >= MANY_BLOCKS:
+        if len(self.actions) >= MAX_UNPACKED_BLOCKS:
             self.pack_actions()
 
     def pack_actions(self) -> list[Packed | list[Any]]:
-        """Every action so far, in as few blocks as their kinds allow."""
+        """Pack every action so far into as few blocks as their types allow."""
         blocks = [column.pack(rows) for column, rows in self.actions]
         self.actions.clear()
         self.packed += [block for block in blocks if isinstance(block, Packed | list)]
@@ -57,13 +59,13 @@ class Episode:
         return self.packed
 
 
-MANY_BLOCKS = 64
-# An episode that never ends must not fill the memory: beyond this it cannot be put back.
-MOST_BYTES = 256 << 20
+MAX_UNPACKED_BLOCKS = 64
+# Bounds the memory of an endless episode; beyond this no snapshot can be taken.
+MAX_BYTES = 256 << 20
 
 
 def merged(blocks: list[Packed | list[Any]]) -> list[Packed | list[Any]]:
-    """The same rows in as few blocks as their kinds allow."""
+    """Join consecutive blocks of the same type."""
     runs: list[list[Packed | list[Any]]] = []
     for block in blocks:
         if runs and _kind(runs[-1][0]) == _kind(block):

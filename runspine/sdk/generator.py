@@ -1,4 +1,4 @@
-"""What an env draws its chances from: read before each reset, set before a replay."""
+"""State of an env's random generators: read before each reset, set before a replay."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-LARGEST_STATE = 1 << 20
+MAX_STATE_BYTES = 1 << 20
 
 
 def generator_state(bare: Any) -> dict[str, Any] | None:
-    """State of an unwrapped env's generator; None when it has none. Pins one that was never seeded."""
+    """State of an unwrapped env's generator; None without one. Reading it fixes one never seeded."""
     try:
         state: dict[str, Any] = bare.np_random.bit_generator.state
         return state
@@ -29,7 +29,7 @@ def set_generator_state(env: Any, state: dict[str, Any]) -> None:
 
 
 def system_state(bare: Any) -> dict[str, Any] | None:
-    """An emulator's own state, as JSON; None for all other envs.
+    """State of an emulator, as JSON; None for all other envs.
 
     The Arcade Learning Environment draws sticky actions from a generator of its own, which no reset
     without a seed sets. Its system state holds that.
@@ -47,6 +47,6 @@ def system_state(bare: Any) -> dict[str, Any] | None:
 def set_system_state(env: Any, state: dict[str, Any]) -> None:
     import ale_py
 
-    # What is larger is no emulator's: a few bytes on record must not fill the memory.
-    data = zlib.decompressobj().decompress(a2b_base64(state["zlib"]), LARGEST_STATE)
+    # Bounds the memory: a few compressed bytes may expand to anything.
+    data = zlib.decompressobj().decompress(a2b_base64(state["zlib"]), MAX_STATE_BYTES)
     env.unwrapped.ale.restoreSystemState(ale_py.ALEState(data))

@@ -1,4 +1,4 @@
-"""What an env is: enough to make it again elsewhere and to know whether the packages are the same."""
+"""Identity of an env: how to make it elsewhere, and the packages it was made with."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from runspine.sdk.tagged import is_sayable, tagged
+from runspine.sdk.tagged_json import is_encodable, tagged
 
 # Modules that change what an env computes, and the packages they come in.
 BACKENDS = {"Box2D": "box2d", "mujoco": "mujoco", "ale_py": "ale-py", "minigrid": "minigrid"}
 
 
 class Identity(NamedTuple):
+    """How to make an env, and with which packages it was made."""
+
     env_id: str
     # The arguments `gymnasium.make` would need.
     kwargs: dict[str, Any]
@@ -22,12 +24,12 @@ class Identity(NamedTuple):
     versions: dict[str, str]
     # The env's class, for ids that only its own module registers.
     entry_point: str = ""
-    # What stands between the env and the record, inside first.
+    # Wrappers between the env and the recorder, innermost first.
     wrappers: list[dict[str, Any]] | None = None
 
 
 def identity_of(env: Any, spec: Any = None) -> Identity:
-    """Of an env, or by its spec where the env itself is out of reach."""
+    """Identity of an env, or of its spec where the env itself cannot be accessed."""
     bare = env.unwrapped
     entry_point = f"{type(bare).__module__}:{type(bare).__qualname__}"
     if spec is not None:
@@ -47,9 +49,9 @@ def _kwargs(spec: Any, bare: Any) -> dict[str, Any]:
     registered = sys.modules["gymnasium"].registry.get(spec.id)
     usual = registered.max_episode_steps if registered is not None else None
     if spec.max_episode_steps != usual:
-        # -1 is how `make` is told to leave a limit away.
+        # -1 makes `make` leave the limit out.
         kwargs["max_episode_steps"] = spec.max_episode_steps or -1
-    # A map drawn at construction, from a generator nobody can seed.
+    # A map drawn at construction, from a generator that cannot be seeded.
     desc = getattr(bare, "desc", None)
     if desc is not None and kwargs.get("desc") is None and kwargs.get("map_name", "") is None:
         kwargs["desc"] = [b"".join(row).decode() for row in desc]
@@ -57,10 +59,10 @@ def _kwargs(spec: Any, bare: Any) -> dict[str, Any]:
 
 
 def _wrappers(spec: Any) -> list[dict[str, Any]] | None:
-    """As Gymnasium lists them. No kwargs for one that cannot be told: it hides them, or holds a function."""
+    """Wrappers as Gymnasium lists them; no kwargs where they are hidden or hold a function."""
     found = []
     for wrapper in getattr(spec, "additional_wrappers", ()):
-        known = wrapper.kwargs is not None and is_sayable(wrapper.kwargs)
+        known = wrapper.kwargs is not None and is_encodable(wrapper.kwargs)
         found.append(
             {"entry_point": wrapper.entry_point, "kwargs": tagged(wrapper.kwargs) if known else None}
         )
@@ -76,7 +78,7 @@ def _versions(bare: Any) -> dict[str, str]:
 
 
 def platform_versions() -> dict[str, str]:
-    """What every env stands on."""
+    """Versions that every env depends on."""
     return {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.machine()}
 
 

@@ -1,4 +1,4 @@
-"""The lines of the protocol that a tape says. Pure. Written as text: json.dumps costs several times more."""
+"""Lines of the protocol that a recorder writes. Pure. Formatted as text: json.dumps takes much longer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from runspine.sdk.columns import Column, Taken
+from runspine.sdk.encoding import Packed, base64_text, dumps, number, packed_text
 from runspine.sdk.episode import Episode
 from runspine.sdk.identity import Identity
-from runspine.sdk.text import Packed, base64_text, dumps, number, packed_text
 
 TERMINATED, TRUNCATED = 1, 2
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
 def steps(slot: int, block: Block) -> str:
     rewards = _doubles(block.rewards)
-    # Lines are made in the order in which they were taken: the sum is whole when the episode's line is made.
+    # Lines are formatted in the order in which they were queued: the sum is complete at the episode's line.
     block.episode.value = sum(rewards, block.episode.value)
     column, rows = block.actions
     actions = column.pack(rows)
@@ -77,7 +77,7 @@ def reset(slot: int, begun: Episode) -> str:
 
 
 def env(slot: int, what: Identity, at: float) -> str:
-    """The time tells which env of a slot an episode was in, where one follows another."""
+    """The `env` line. Its time assigns episodes to envs where a slot has several in sequence."""
     return dumps({"type": "env", "slot": slot, **what._asdict(), "t": round(at, 6)})
 
 
@@ -109,7 +109,7 @@ def _actor(block: Block) -> str:
 
 
 def _first(begun: Episode) -> str:
-    """The first observation in the form its column gives to the others."""
+    """The first observation, encoded like the others of its column."""
     if begun.first_column is None:
         return ""
     packed = begun.first_column.pack([begun.first])
@@ -117,7 +117,7 @@ def _first(begun: Episode) -> str:
 
 
 def _generator(state: dict[str, Any]) -> str:
-    """The state of a numpy bit generator; by hand for the usual one, because it comes with every reset."""
+    """State of a numpy bit generator; the usual one formatted by hand, because every reset has one."""
     if state.get("bit_generator") == "PCG64":
         words = state["state"]
         return (

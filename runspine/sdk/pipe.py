@@ -1,4 +1,4 @@
-"""The way out of the trainer: lines gathered and written to the worker's descriptor."""
+"""Writes lines to the worker's descriptor, several at a time."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
-# Lines wait until so many bytes or seconds have come together: a write costs more than a line.
+# Lines wait for this many bytes or seconds: a write costs more than a line.
 FULL_BYTES = 128 << 10
-LONGEST_WAIT = 0.1
+MAX_WAIT_SECONDS = 0.1
 PIPE_BYTES = 1 << 20
 LOCK_NAME = ".telemetry.lock"
-# Which pipe the descriptor was when the first process of the run looked. A child that did not
-# inherit it may have something else under the same number.
+# Identity of the pipe as the first process of the run found it. A child that did not inherit the
+# descriptor may have another file under the same number.
 PIPE_IDENTITY = "RUNSPINE_TELEMETRY_PIPE"
 
 
 class Pipe:
-    """Never raises. Closed for good at the first error; `dropped` counts what was not delivered."""
+    """Pipe to the worker. Never raises; closed at the first error; `dropped` counts undelivered lines."""
 
     def __init__(self, descriptor: int | None, folder: Path, environment: MutableMapping[str, str]) -> None:
         self.open = descriptor is not None
@@ -37,7 +37,7 @@ class Pipe:
         self._pending: list[tuple[Callable[..., str], tuple[Any, ...]]] = []
         self._size = 0
         self._rest = b""
-        # How much of it has been written, call by call.
+        # Bytes of it that were written, call by call.
         self._written: list[int] = []
         # The thread that is writing.
         self._writer = 0
@@ -45,40 +45,40 @@ class Pipe:
         if self.open:
             self._prepare(environment)
 
-    def say(self, line: str) -> None:
-        """Take one line, without its end. Written with others soon, or by `flush`."""
-        self.later(len(line), str, line)
+    def write(self, line: str) -> None:
+        """Queue one line, without its line end. It is written with others soon, or by `flush`."""
+        self.write_later(len(line), str, line)
 
-    def later(self, size: int, make: Callable[..., str], *args: Any) -> None:
-        """Take a line of about this size that is made when it is written.
+    def write_later(self, size: int, make: Callable[..., str], *args: Any) -> None:
+        """Queue a line of about this size that is formatted when it is written.
 
-        Made together and not where they arise: the trainer's own doings in between leave little of the
-        code for it in the processor's caches.
+        Lines are formatted together: between steps the trainer's own work evicts the code for it from the
+        processor's caches.
         """
         if not self.open:
-            self.miss()
+            self.count_missed()
             return
         self._pending.append((make, args))
         self._size += size
-        if self._size >= FULL_BYTES or not 0 <= time.monotonic() - self._written_at < LONGEST_WAIT:
+        if self._size >= FULL_BYTES or not 0 <= time.monotonic() - self._written_at < MAX_WAIT_SECONDS:
             self.flush()
 
     @property
     def writing(self) -> bool:
-        """In the middle of a write of this thread: only a signal handler can see that."""
+        """Whether this thread is in a write; only a signal handler can see that."""
         return self._writer == threading.get_ident()
 
-    def waiting(self, make: Callable[..., str]) -> list[tuple[Any, ...]]:
-        """What lines of this kind will be made of, oldest first."""
+    def pending(self, make: Callable[..., str]) -> list[tuple[Any, ...]]:
+        """Arguments of the pending lines of this kind, oldest first."""
         return [args for maker, args in self._pending if maker is make]
 
-    def miss(self) -> None:
-        """Count what could not be said, unless nobody ever listened."""
+    def count_missed(self) -> None:
+        """Count a line that cannot be written, unless there never was a pipe."""
         if self.trouble:
             self.dropped += 1
 
     def flush(self) -> None:
-        """Write what waits. A signal handler that comes here in mid-write leaves its lines to that write."""
+        """Write what is pending. A signal handler that interrupts a write leaves its lines to that write."""
         if self.writing:
             return
         with self._lock:
@@ -97,7 +97,7 @@ class Pipe:
         self._forget()
 
     def forked(self) -> None:
-        """In a child: what waits here is the parent's to say."""
+        """Reset the state after a fork: pending lines are written by the parent."""
         self._forget()
         self._lock = threading.RLock()
         self._writer = 0
@@ -117,7 +117,7 @@ class Pipe:
         if stat.S_ISCHR(found.st_mode) or environment.setdefault(PIPE_IDENTITY, identity) != identity:
             self.close(f"descriptor {self._descriptor} is not the worker's pipe")
             return
-        # A wider pipe lets the trainer go on while the reader is busy. Not every kernel grants it.
+        # A larger pipe lets the trainer go on while the reader is busy. Not every kernel grants it.
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         with contextlib.suppress(OSError):
@@ -126,7 +126,7 @@ class Pipe:
     def _write_pending(self) -> None:
         while self.open and (self._pending or self._rest):
             self._rest += self._make_lines()
-            # More than PIPE_BUF is not written as one piece: other processes of the run wait meanwhile.
+            # A write of more than PIPE_BUF is not atomic: other processes of the run wait meanwhile.
             # lockf and not flock: a forked child shares the open file, and so would share the lock.
             if self._lock_file >= 0:
                 fcntl.lockf(self._lock_file, fcntl.LOCK_EX)
@@ -154,8 +154,8 @@ class Pipe:
     def _write_rest(self) -> None:
         while (done := sum(self._written)) < len(self._rest):
             try:
-                # One call with its result: a signal handler that raises comes before both or after both,
-                # so that whoever catches it and writes on writes nothing twice.
+                # One call with its result: a signal handler that raises runs before both or after both,
+                # so that writing on after it repeats nothing.
                 self._written.extend(map(os.write, (self._descriptor,), (memoryview(self._rest)[done:],)))
             except BlockingIOError:
                 select.select([], [self._descriptor], [])

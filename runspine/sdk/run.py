@@ -1,4 +1,4 @@
-"""The run this process belongs to, as a trainer sees it. Outside a run: the same, and nothing happens."""
+"""The run that this process belongs to. Outside a run the same calls do nothing."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
+from runspine import __version__
 from runspine.sdk import lines
-from runspine.sdk.pipe import LONGEST_WAIT, Pipe
-from runspine.sdk.tape import Tape
-from runspine.sdk.text import dumps
-from runspine.sdk.view import View
+from runspine.sdk.encoding import dumps
+from runspine.sdk.histogram import quantiles
+from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, Pipe
+from runspine.sdk.slot_recorder import SlotRecorder
+from runspine.sdk.view import TrainerView
 
 DEFAULT_SEED = 1
-# A metric on the wire, about.
+# Version of docs/protocol.md that is written here.
+PROTOCOL = 1
+# Approximate size of a metric on the wire.
 METRIC_BYTES = 48
 P = ParamSpec("P")
 
 
 def quietly(method: Callable[Concatenate[Run, P], None]) -> Callable[Concatenate[Run, P], None]:
-    """What goes wrong in telling is counted in `dropped`; it never reaches the training loop."""
+    """Count an exception of the method in `dropped` instead of raising it into the training loop."""
 
     @functools.wraps(method)
     def call(self: Run, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -40,7 +44,7 @@ def quietly(method: Callable[Concatenate[Run, P], None]) -> Callable[Concatenate
 
 
 class Run:
-    """Made by `runspine.init`. What it was given by the worker, and what can be said to it."""
+    """A run as `runspine.init` returns it: its parameters, and the calls that record telemetry."""
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
         given = environment.get
@@ -57,22 +61,26 @@ class Run:
         self.resume_kind = given("RUNSPINE_RESUME_KIND", "") if self.resume_path else ""
         descriptor = given("RUNSPINE_TELEMETRY_FD", "")
         inside = bool(self.id) and descriptor.isdecimal()
+        first = PIPE_IDENTITY not in environment
         self.pipe = Pipe(int(descriptor) if inside else None, self.dir, environment)
         self.capture = given("RUNSPINE_CAPTURE", "") if self.pipe.open else "none"
-        self.view = View(given("RUNSPINE_VIEW", "") if inside else "")
+        self.view = TrainerView(given("RUNSPINE_VIEW", "") if inside else "")
         self.lock = threading.RLock()
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
-        self._tapes: list[Tape] = []
+        self._recorders: list[SlotRecorder] = []
         self._episodes: dict[int, int] = {}
         self._retired_steps = 0
-        # Children of the trainer may use the same slots: their episodes are told apart by process.
+        # Children of the trainer may use the same slots: the process id distinguishes their episodes.
         self._child = multiprocessing.parent_process() is not None
+        # A worker that does not name its protocol does not know the line either.
+        if first and self.pipe.open and given("RUNSPINE_PROTOCOL"):
+            self._write({"type": "hello", "protocol": PROTOCOL, "writer": f"runspine {__version__}"})
         if not self.pipe.open:
-            self._tell(self.pipe.trouble or "not inside a run: nothing is recorded")
+            self._warn(self.pipe.trouble or "not inside a run: nothing is recorded")
 
     @property
     def active(self) -> bool:
-        """Whether somebody listens."""
+        """Whether telemetry is recorded."""
         return self.pipe.open
 
     @property
@@ -84,27 +92,27 @@ class Run:
     def steps(self) -> int:
         """Steps of all wrapped envs, over all attempts that restored their envs."""
         total = self._retired_steps
-        for tape in self._tapes:
-            total += tape.counted + len(tape.rewards)
+        for recorder in self._recorders:
+            total += recorder.counted + len(recorder.rewards)
         return total
 
     @quietly
     def configure(self, config: Mapping[str, Any], total_steps: int | None) -> None:
         self.params = {**config, **self.params}
         self.total_steps = total_steps or self.total_steps
-        said = {"type": "config", "algo": self.algo, "env_id": self.env_id, "seed": self.seed}
-        self._say({**said, "total_steps": self.total_steps, "args": self.params})
+        line = {"type": "config", "algo": self.algo, "env_id": self.env_id, "seed": self.seed}
+        self._write({**line, "total_steps": self.total_steps, "args": self.params})
 
     @quietly
-    def say_config(self, said: Mapping[str, Any]) -> None:
-        """Anything else about how it is trained, kept as it is."""
-        self._say({"type": "config", **said})
+    def log_config(self, values: Mapping[str, Any]) -> None:
+        """Record further configuration of the training as it is."""
+        self._write({"type": "config", **values})
 
     @quietly
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Metrics by name, at a step. A value that is no number is left out and counted."""
+        """Record metrics by name at a step. A value that is not a number is dropped and counted."""
         if not self.pipe.open:
-            self.pipe.miss()
+            self.pipe.count_missed()
             return
         numbers: dict[str, float] = {}
         for name, value in values.items():
@@ -113,10 +121,16 @@ class Run:
             except (TypeError, ValueError) as error:
                 self.drop(f"metric {name}: {error}")
         now = time.time()
-        self._flush_older(now - LONGEST_WAIT)
+        self._flush_rows_before(now - MAX_WAIT_SECONDS)
         if numbers:
             at = None if step is None else int(step)
-            self.pipe.later(METRIC_BYTES * len(numbers), lines.metrics, numbers, at, now)
+            self.pipe.write_later(METRIC_BYTES * len(numbers), lines.metrics, numbers, at, now)
+
+    @quietly
+    def log_histogram(self, name: str, values: Any, step: int | None = None) -> None:
+        """Record the distribution of values as metrics `histograms/NAME/p0` to `p100`, and their count."""
+        if self.pipe.open:
+            self.log(quantiles(name, values), step)
 
     @quietly
     def log_episode(
@@ -130,27 +144,27 @@ class Run:
         terminated: bool | None = None,
         truncated: bool | None = None,
     ) -> None:
-        """An episode that has ended, with its return; for trainers whose env is not wrapped."""
+        """Record an episode that has ended, with its return; for trainers whose env is not wrapped."""
         name = episode_id or self.next_episode(slot)[1]
-        said = {"type": "episode", "episode_id": name, "slot": slot, "steps": int(steps)}
+        line = {"type": "episode", "episode_id": name, "slot": slot, "steps": int(steps)}
         how = {"terminated": terminated, "truncated": truncated, "global_step": global_step}
-        self._say({**said, "return": float(value), "t_end": time.time(), **how})
+        self._write({**line, "return": float(value), "t_end": time.time(), **how})
 
     @quietly
     def log_evaluation(
         self, /, returns: Sequence[float], lengths: Sequence[int] = (), seconds: float = 0.0, **about: Any
     ) -> None:
-        """A batch of episodes of a policy that does not learn. Said after every step before it."""
+        """Record episodes of a policy that does not learn. Written after every step before it."""
         self.flush()
         numbers = [float(value) for value in returns]
-        said = {"type": "evaluation", "returns": numbers, "lengths": [int(steps) for steps in lengths]}
-        self._say({**said, "seconds": float(seconds), "t": time.time(), **about})
+        line = {"type": "evaluation", "returns": numbers, "lengths": [int(steps) for steps in lengths]}
+        self._write({**line, "seconds": float(seconds), "t": time.time(), **about})
         self.pipe.flush()
 
     @quietly
     def progress(self, step: int, total: int | None = None) -> None:
-        """How far training is, for trainers that say no steps."""
-        self._say({"type": "progress", "step": int(step), "total": total or self.total_steps})
+        """Record how far training is, for trainers whose steps are not recorded."""
+        self._write({"type": "progress", "step": int(step), "total": total or self.total_steps})
 
     @quietly
     def log_mind(
@@ -163,10 +177,29 @@ class Run:
         step: int | None = None,
         agent_id: str | None = None,
     ) -> None:
-        """What an agent wants, believes and is about to do; for agents that have such a thing."""
-        said: dict[str, Any] = {"type": "mind", "step": step, "agent_id": agent_id, "t": time.time()}
-        said |= {"goals": list(goals), "beliefs": list(beliefs), "intentions": list(intentions)}
-        self._say({**said, "confidence": confidence})
+        """Record the goals, beliefs and intentions of a BDI agent."""
+        line: dict[str, Any] = {"type": "mind", "step": step, "agent_id": agent_id, "t": time.time()}
+        line |= {"goals": list(goals), "beliefs": list(beliefs), "intentions": list(intentions)}
+        self._write({**line, "confidence": confidence})
+
+    @quietly
+    def log_turn(
+        self,
+        *,
+        actor: str,
+        prompt: Sequence[Mapping[str, str]],
+        answer: str,
+        action: Any = None,
+        problem: str = "",
+        episode_id: str = "",
+        step: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        """Record what an actor that answers in words was asked, what it answered, and the action taken from
+        the answer, or the problem with it."""
+        line = {"type": "turn", "actor": actor, "prompt": list(prompt), "answer": answer, "action": action}
+        line |= {"problem": problem, "episode_id": episode_id, "step": step, "seconds": seconds}
+        self._write({**line, "t": time.time()})
 
     @quietly
     def log_artifact(
@@ -178,59 +211,59 @@ class Run:
         step: int | None = None,
         **meta: Any,
     ) -> None:
-        """A file of the run, to be uploaded. One from outside the run's directory is copied into it."""
+        """Upload a file as an artifact of the run. A file outside the run's directory is copied into it."""
         if not self.pipe.open:
-            self.pipe.miss()
+            self.pipe.count_missed()
             return
-        said = {"type": "artifact", "kind": kind, "path": self._inside(Path(path)), "name": name}
-        self._say({**said, "step": step, "meta": meta or None})
+        line = {"type": "artifact", "kind": kind, "path": self._inside(Path(path)), "name": name}
+        self._write({**line, "step": step, "meta": meta or None})
         self.pipe.flush()
 
     @quietly
     def checkpoint(self, /, path: str | os.PathLike[str], step: int | None = None, **meta: Any) -> None:
-        """A checkpoint, said after every step before it, so that it is never ahead of the telemetry."""
+        """Upload a checkpoint. Written after all steps before it: never ahead of the telemetry."""
         self.flush()
         self.log_artifact(path, kind="checkpoint", step=self.steps if step is None else step, **meta)
 
     @quietly
     def flush(self) -> None:
-        """Say and write everything that waits."""
-        for tape in self._tapes:
-            tape.cut()
+        """Write every pending row and line."""
+        for recorder in self._recorders:
+            recorder.cut()
         self.pipe.flush()
 
     @property
-    def saying(self) -> bool:
-        """In the middle of a line: a signal handler that finds this true has to come again later."""
-        return self.pipe.writing or any(tape.cutting for tape in self._tapes)
+    def writing(self) -> bool:
+        """Whether a line is being written: a signal handler that finds this true has to retry later."""
+        return self.pipe.writing or any(recorder.cutting for recorder in self._recorders)
 
     def finish(self) -> None:
-        """Flush. Also done when the process ends by itself."""
+        """Write everything pending. Called at exit as well."""
         self.flush()
 
     def drop(self, why: str) -> None:
         self.pipe.dropped += 1
-        self._tell(why)
+        self._warn(why)
 
-    def add_tape(self, tape: Tape) -> None:
-        self._tapes.append(tape)
-        self.view.slots = max(self.view.slots, tape.slot + 1)
+    def add_recorder(self, recorder: SlotRecorder) -> None:
+        self._recorders.append(recorder)
+        self.view.slots = max(self.view.slots, recorder.slot + 1)
 
-    def retire(self, tape: Tape) -> None:
-        """Its env is closed; its steps count on."""
-        if tape in self._tapes:
-            tape.cut()
-            self._tapes.remove(tape)
-            self._retired_steps += tape.steps
+    def retire(self, recorder: SlotRecorder) -> None:
+        """Remove the recorder of a closed env; its steps still count."""
+        if recorder in self._recorders:
+            recorder.cut()
+            self._recorders.remove(recorder)
+            self._retired_steps += recorder.steps
             # Children of a vector env end without their exit handlers.
             self.pipe.flush()
 
     def free_slot(self) -> int:
-        taken = {tape.slot for tape in self._tapes}
+        taken = {recorder.slot for recorder in self._recorders}
         return next(slot for slot in range(len(taken) + 1) if slot not in taken)
 
     def next_episode(self, slot: int) -> tuple[int, str]:
-        """Number and id of the slot's next episode."""
+        """Return number and id of the slot's next episode."""
         number = self._episodes.get(slot, 0)
         self._episodes[slot] = number + 1
         return number, self.episode_id(slot, number)
@@ -242,24 +275,24 @@ class Run:
         self._episodes[slot] = max(self._episodes.get(slot, 0), number + 1)
 
     def forked(self) -> None:
-        """In a child process: what waits here is the parent's to say."""
+        """Reset the state after a fork: pending lines are written by the parent."""
         self.lock = threading.RLock()
         self._child = True
         self.pipe.forked()
         self.view.forked()
-        for tape in self._tapes:
-            tape.forked()
+        for recorder in self._recorders:
+            recorder.forked()
 
-    def _say(self, what: dict[str, Any]) -> None:
-        line = dumps({name: value for name, value in what.items() if value is not None})
+    def _write(self, fields: dict[str, Any]) -> None:
+        line = dumps({name: value for name, value in fields.items() if value is not None})
         with self.lock:
-            self.pipe.say(line)
+            self.pipe.write(line)
 
-    def _flush_older(self, oldest: float) -> None:
-        """Rows wait for the next step; a trainer that learns for long between steps logs at least."""
-        for tape in self._tapes:
-            if tape.rewards and tape.began < oldest:
-                tape.cut()
+    def _flush_rows_before(self, oldest: float) -> None:
+        """Write rows that have waited too long, as when a trainer learns for long between steps."""
+        for recorder in self._recorders:
+            if recorder.rewards and recorder.began < oldest:
+                recorder.cut()
 
     def _inside(self, path: Path) -> str:
         home, source = self.dir.resolve(), path.resolve()
@@ -268,11 +301,11 @@ class Run:
         folder = home / "artifacts"
         folder.mkdir(exist_ok=True)
         copy, part = folder / source.name, folder / f".{source.name}.{os.getpid()}"
-        # A file of its own each time: the one before may still be on its way.
+        # A new file each time: the previous one may still be uploading.
         shutil.copyfile(source, part)
         part.replace(copy)
         return str(copy.relative_to(home))
 
-    def _tell(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         if self._verbose:
             sys.stderr.write(f"runspine: {text}\n")

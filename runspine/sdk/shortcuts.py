@@ -1,4 +1,4 @@
-"""One run a process: `runspine.init()` and what can be called without holding it."""
+"""`runspine.init()` and the module-level calls. A process has one run."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _current: Run | None = None
 
 
 def init(config: Mapping[str, Any] | None = None, *, total_steps: int | None = None) -> Run:
-    """The run this process belongs to. `config` are your defaults; the run's own params win over them."""
+    """Return the run of this process. `config` holds defaults; parameters of the run override them."""
     run = _run()
     run.configure(config or {}, total_steps)
     return run
 
 
 def current_run() -> Run:
-    """The run this process belongs to, without a word about its configuration."""
+    """Return the run of this process without recording a configuration."""
     return _run()
 
 
 def wrap(env: Any, slot: int | None = None) -> Any:
-    """The same env, with every step recorded; `slot` is the next free one unless given."""
-    # Gymnasium is loaded already when the env is one of its own.
+    """Return the env with every step recorded; `slot` is the next free one unless given."""
+    # Gymnasium is loaded already when the env is a Gymnasium env.
     from runspine.sdk.wrapping import wrapped
 
     return wrapped(_run(), env, slot)

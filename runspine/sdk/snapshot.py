@@ -1,7 +1,7 @@
-"""An env in the middle of an episode, as plain data, and back by exact replay.
+"""Snapshots of an env in mid-episode, and restoring them by exact replay.
 
-A snapshot is how the episode began (the generator's state before the reset, seed, options) and every
-action since. It holds only what JSON holds, so that it can go into any checkpoint.
+A snapshot holds how the episode began (the generator's state before the reset, seed, options) and every
+action since. It holds only JSON values, so that it fits into any checkpoint.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from typing import Any
 
 import numpy as np
 
-from runspine.sdk.beginning import Beginning, begin
+from runspine.sdk.encoding import Packed, base64_text, digest, plain, rows_of, unpacked
 from runspine.sdk.episode import Episode
-from runspine.sdk.tagged import tagged, untagged
-from runspine.sdk.tape import Tape
-from runspine.sdk.text import Packed, base64_text, digest, plain, rows_of, unpacked
+from runspine.sdk.episode_start import EpisodeStart, begin
+from runspine.sdk.slot_recorder import SlotRecorder
+from runspine.sdk.tagged_json import tagged, untagged
 
 VERSION = 1
 PYTHON = {"int": int, "float": float, "bool": bool}
 
 
-class Diverged(RuntimeError):
-    """The env did not come out where the snapshot was taken."""
+class DivergedError(RuntimeError):
+    """The replayed env differs from the recorded one."""
 
 
-def take_snapshot(tape: Tape, env_id: str) -> dict[str, Any]:
-    """Where the slot stands. Raises RuntimeError when that is not known."""
-    if tape.failure:
-        raise RuntimeError(f"no snapshot of slot {tape.slot}: recording ended with {tape.failure}")
-    with tape.run.lock:
-        if tape.busy:
-            raise RuntimeError(f"no snapshot of slot {tape.slot} in mid-step: take it between two steps")
-        tape.cut()
+def take_snapshot(recorder: SlotRecorder, env_id: str) -> dict[str, Any]:
+    """State of the slot in its episode. Raises RuntimeError when it is not known."""
+    if recorder.failure:
+        raise RuntimeError(f"no snapshot of slot {recorder.slot}: recording ended with {recorder.failure}")
+    with recorder.run.lock:
+        if recorder.busy:
+            raise RuntimeError(f"no snapshot of slot {recorder.slot} in mid-step: take it between two steps")
+        recorder.cut()
         return {
             "version": VERSION,
             "env_id": env_id,
-            "slot": tape.slot,
-            "steps": tape.counted,
-            "episode": None if tape.episode is None else _episode(tape, tape.episode),
+            "slot": recorder.slot,
+            "steps": recorder.counted,
+            "episode": None if recorder.episode is None else _episode(recorder, recorder.episode),
         }
 
 
-def _episode(tape: Tape, episode: Episode) -> dict[str, Any]:
+def _episode(recorder: SlotRecorder, episode: Episode) -> dict[str, Any]:
     if episode.first_column is None:
-        raise RuntimeError(f"no snapshot of slot {tape.slot}: it was stepped on without a reset")
+        raise RuntimeError(f"no snapshot of slot {recorder.slot}: it was stepped on without a reset")
     if episode.too_long:
-        raise RuntimeError(f"no snapshot of slot {tape.slot}: its episode has more actions than are kept")
+        raise RuntimeError(f"no snapshot of slot {recorder.slot}: its episode has more actions than are kept")
     return {
         "number": episode.number,
         "ordinal": episode.ordinal,
@@ -55,10 +55,10 @@ def _episode(tape: Tape, episode: Episode) -> dict[str, Any]:
         "rng": plain(episode.rng),
         "state": episode.state,
         "steps": episode.steps,
-        "ended": tape.ended,
+        "ended": recorder.ended,
         "actions": [_block(block) for block in episode.pack_actions()],
         "first_observation": episode.first_column.digest_of(episode.first).hex(),
-        "observation": tape.observations.newest_digest(0).hex(),
+        "observation": recorder.observations.newest_digest(0).hex(),
     }
 
 
@@ -69,12 +69,12 @@ def _block(block: Packed | list[Any]) -> dict[str, Any]:
     return {"dtype": block.dtype, "shape": shape, "data": base64_text(block.data), "python": block.python}
 
 
-def blocks_of(said: list[dict[str, Any]]) -> list[Packed | list[Any]]:
-    return [list(map(untagged, block["each"])) if "each" in block else unpacked(block) for block in said]
+def blocks_of(encoded: list[dict[str, Any]]) -> list[Packed | list[Any]]:
+    return [list(map(untagged, block["each"])) if "each" in block else unpacked(block) for block in encoded]
 
 
 def actions_of(blocks: list[Packed | list[Any]]) -> Iterator[Any]:
-    """The actions of an episode, each as it was given to the env."""
+    """Yield the actions of an episode, each as it was given to the env."""
     for block in blocks:
         if isinstance(block, list):
             yield from block
@@ -85,24 +85,24 @@ def actions_of(blocks: list[Packed | list[Any]]) -> Iterator[Any]:
 
 
 def replay(env: Any, snapshot: dict[str, Any]) -> tuple[Replayed, int]:
-    """Put the env where the snapshot was taken, and how many resets that took. Raises Diverged."""
+    """Replay the env to the snapshot; return it with the number of resets that took. Raises DivergedError."""
     try:
         return Replayed(env, snapshot), 1
-    except Diverged:
+    except DivergedError:
         ordinal = snapshot["episode"]["ordinal"]
         if not ordinal:
             raise
-    # Some envs carry more over a reset than their generator (BipedalWalker's world): as many as it had had.
+    # Some envs keep more across a reset than their generator (BipedalWalker's world): repeat all resets.
     return Replayed(env, snapshot, ordinal - 1), ordinal + 1
 
 
-def beginning_of(began: dict[str, Any]) -> Beginning:
-    """How the episode of a snapshot began; older ones know of no emulator."""
-    return Beginning(began["seed"], began["options"], began["rng"], began.get("state"), began["ordinal"])
+def start_of(began: dict[str, Any]) -> EpisodeStart:
+    """How the episode of a snapshot began; older snapshots have no emulator state."""
+    return EpisodeStart(began["seed"], began["options"], began["rng"], began.get("state"), began["ordinal"])
 
 
 class Replayed:
-    """An env put where a snapshot was taken: `observation` and `info` are what its last call gave."""
+    """An env replayed to a snapshot: `observation` and `info` are those of its last call."""
 
     def __init__(self, env: Any, snapshot: dict[str, Any], resets: int = 0) -> None:
         self._name = snapshot["env_id"] or "the env"
@@ -110,7 +110,7 @@ class Replayed:
         self._count = began["steps"]
         self.value = 0.0
         self.ended = False
-        self.observation, self.info = begin(env, beginning_of(began), resets)
+        self.observation, self.info = begin(env, start_of(began), resets)
         self.first = self.observation if self._count == 0 else _copy(self.observation)
         self._check(began["first_observation"], "after the reset")
         for action in actions_of(blocks_of(began["actions"])):
@@ -119,11 +119,11 @@ class Replayed:
             self.ended = bool(terminated or truncated)
         self._check(began["observation"], f"after step {self._count}")
         if self.ended != began["ended"]:
-            raise Diverged(f"{self._name} did not end its episode where it had: {_ADVICE}")
+            raise DivergedError(f"{self._name} did not end its episode where it had: {_ADVICE}")
 
     def _check(self, expected: str, where: str) -> None:
         if digest(self.observation).hex() != expected:
-            raise Diverged(f"{self._name} gave another observation {where} than was recorded: {_ADVICE}")
+            raise DivergedError(f"{self._name} gave another observation {where} than was recorded: {_ADVICE}")
 
 
 _ADVICE = (

@@ -1,4 +1,4 @@
-"""Vector envs: one tape for each of their slots."""
+"""Recording of vector envs: one recorder for each of their slots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runspine.sdk import recorded
 from runspine.sdk.identity import Identity, identity_of
 from runspine.sdk.recorded import RecordedEnv
 from runspine.sdk.run import Run
-from runspine.sdk.tape import Tape
+from runspine.sdk.slot_recorder import SlotRecorder
 
 if TYPE_CHECKING:
     Base = gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]
@@ -25,7 +25,7 @@ NEXT_STEP, SAME_STEP = "NextStep", "SameStep"
 
 
 def wrapped(run: Run, env: Any, slot: int | None) -> Any:
-    """Into the envs where they can be reached: there every reset is seen. Else around them all."""
+    """Record each env inside where possible, so that every reset is seen; else all of them from outside."""
     first = run.free_slot() if slot is None else slot
     bare = env.unwrapped
     if not isinstance(bare, SyncVectorEnv):
@@ -45,16 +45,16 @@ class RecordedEnvs(Base):
         self.reset = env.reset  # type: ignore[method-assign]
 
     def snapshot(self) -> list[dict[str, Any]]:
-        """Where each env stands, as plain data. Raises RuntimeError when that is not known."""
+        """State of each env in its episode, as plain data. Raises RuntimeError when it is not known."""
         return [env.snapshot() for env in self._recorded]
 
     def restore(self, snapshots: list[dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
-        """Put fresh envs where the snapshots were taken; their observations, batched. Raises Diverged."""
+        """Replay fresh envs to the snapshots; return their observations, batched. Raises DivergedError."""
         pairs = zip(self._recorded, snapshots, strict=True)
         newest = [env.restore(snapshot)[0] for env, snapshot in pairs]
         bare: Any = self.env.unwrapped
-        ended = np.array([env.tape.ended for env in self._recorded])
-        # Who ended in the last step is reset in the next one: Gymnasium keeps that to itself.
+        ended = np.array([env.recorder.ended for env in self._recorded])
+        # An env that ended in the last step is reset in the next one; Gymnasium keeps that private.
         if hasattr(bare, "_autoreset_envs"):
             bare._autoreset_envs = ended
         if any(observation is None for observation in newest):
@@ -65,23 +65,23 @@ class RecordedEnvs(Base):
 
     def close(self, **kwargs: Any) -> Any:
         for env in self._recorded:
-            env.tape.run.retire(env.tape)
+            env.recorder.run.retire(env.recorder)
         return self.env.close(**kwargs)
 
 
 class RecordedBatch(Base):
-    """A vector env whose envs are out of reach (other processes, one big array), seen from outside.
+    """A vector env whose envs cannot be accessed (other processes, one array), recorded from outside.
 
-    Resets in there are seen by what comes back, without the generator's state: such episodes can be
-    replayed from the beginning of the run, not one by one, and there is no snapshot.
+    Resets are detected from the results, without the generator's state: such episodes can be replayed
+    from the beginning of the run, not one by one, and there is no snapshot.
     """
 
     def __init__(self, env: Any, run: Run, first: int) -> None:
         super().__init__(env)
         count = env.num_envs
-        self._tapes = [Tape(run, first + index) for index in range(count)]
+        self._recorders = [SlotRecorder(run, first + index) for index in range(count)]
         self._row: Any = None
-        self._feeds = [tape.recording(lambda _: self._row) for tape in self._tapes]
+        self._feeds = [recorder.recording(lambda _: self._row) for recorder in self._recorders]
         self._mode = autoreset_mode(env)
         self._done = [False] * count
 
@@ -105,8 +105,8 @@ class RecordedBatch(Base):
         raise RuntimeError(_NO_SNAPSHOT)
 
     def close(self, **kwargs: Any) -> Any:
-        for tape in self._tapes:
-            tape.run.retire(tape)
+        for recorder in self._recorders:
+            recorder.run.retire(recorder)
         return self.env.close(**kwargs)
 
     def _each_action(self, actions: Any) -> list[Any]:
@@ -132,12 +132,12 @@ class RecordedBatch(Base):
         for index, (action, observation, reward, terminated, truncated) in enumerate(rows):
             done = terminated or truncated
             if self._done[index] and self._mode == NEXT_STEP:
-                self._tapes[index].begin(observation)
+                self._recorders[index].begin(observation)
             elif done and self._mode == SAME_STEP:
                 final = _final_observation(infos, index, observation)
                 self._row = (final, reward, terminated, truncated, None)
                 self._feeds[index](action)
-                self._tapes[index].begin(observation)
+                self._recorders[index].begin(observation)
             else:
                 self._row = (observation, reward, terminated, truncated, None)
                 self._feeds[index](action)
@@ -149,19 +149,19 @@ class RecordedBatch(Base):
         for index, observation in enumerate(self._each_observation(observations)):
             if mask is not None and not mask[index]:
                 continue
-            tape = self._tapes[index]
-            if tape.resets == 0:
-                tape.introduce(self._identity)
-            tape.begin(observation, seed=seeds[index], options=options or None)
+            recorder = self._recorders[index]
+            if recorder.resets == 0:
+                recorder.introduce(self._identity)
+            recorder.begin(observation, seed=seeds[index], options=options or None)
             self._done[index] = False
 
     def _seeds(self, seed: Any) -> list[Any]:
-        """As Gymnasium gives them to its envs; one array of many envs has one generator for all."""
+        """Seeds as Gymnasium gives them to its envs; envs in one array share one generator."""
         if isinstance(seed, list | tuple):
             return list(seed)
         if seed is None or not isinstance(self.env.unwrapped, AsyncVectorEnv):
-            return [None] * len(self._tapes)
-        return [seed + index for index in range(len(self._tapes))]
+            return [None] * len(self._recorders)
+        return [seed + index for index in range(len(self._recorders))]
 
     def _identity(self) -> Identity:
         bare: Any = self.env.unwrapped
@@ -172,17 +172,17 @@ class RecordedBatch(Base):
         try:
             return method(*args)
         except Exception as error:  # noqa: BLE001 - a recorder's error is not the trainer's
-            for tape in self._tapes:
-                tape.fail(error)
+            for recorder in self._recorders:
+                recorder.fail(error)
             return None
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> str:
-    """When an env that has ended is reset; Gymnasium did it at once before 1.0, then in the next step."""
-    said = (env.metadata or {}).get("autoreset_mode")
-    if said is None:
+    """When an ended env is reset; Gymnasium does it in the same step before 1.0, then in the next."""
+    mode = (env.metadata or {}).get("autoreset_mode")
+    if mode is None:
         return SAME_STEP if gymnasium.__version__.startswith("0.") else NEXT_STEP
-    return str(getattr(said, "value", said))
+    return str(getattr(mode, "value", mode))
 
 
 def _final_observation(infos: Any, index: int, otherwise: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which wrapper an env gets."""
+"""Chooses the wrapper of an env."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def wrapped(run: Run, env: Any, slot: int | None) -> Any:
-    """The env with a record of every step. Raises TypeError when it is not a Gymnasium env."""
+    """Return the env with recording. Raises TypeError when it is not a Gymnasium env."""
     import gymnasium
 
     from runspine.sdk import recorded, vector

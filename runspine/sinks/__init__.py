@@ -1,9 +1,9 @@
-"""Sinks: a run's telemetry in the format of another tool, attached before, during or after the run.
+"""Sinks: telemetry of a run in the format of another tool, attached before, during or after the run.
 
-A sink is a late reader of the log: it is filled from the first batch on whenever it is attached,
-and one that was killed goes on, or begins anew, without a doubled or a missing point.
+A sink is a late subscriber: it receives everything from the first batch on, whenever it is attached. After
+a kill it continues, or starts again, without duplicate or missing points.
 """
 
-from runspine.sinks.port import KINDS, Mark, Sink, Subject
+from runspine.sinks.port import KINDS, ExportedRun, Mark, Sink
 
-__all__ = ["KINDS", "Mark", "Sink", "Subject"]
+__all__ = ["KINDS", "ExportedRun", "Mark", "Sink"]

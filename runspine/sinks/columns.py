@@ -1,4 +1,4 @@
-"""Wire batches as plain rows and arrays."""
+"""Telemetry batches as plain rows and arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = np.ndarray[Any, Any]
 
 
 def points_of(block: MetricBlock) -> Iterator[tuple[float, int, int]]:
-    """Value, step and time of each point; 0 where a writer left the steps or the times out."""
+    """Value, step and time of each point; 0 where the batch has no steps or times."""
     n = len(block.values)
     steps = block.steps if len(block.steps) == n else [0] * n
     at = block.at if len(block.at) == n else [0] * n
@@ -23,7 +23,7 @@ def points_of(block: MetricBlock) -> Iterator[tuple[float, int, int]]:
 
 
 def rows_of(array: Array, count: int) -> Values | None:
-    """One row for each step; None when there are none, or their form is not numpy's."""
+    """One row for each step; None when there is no data or it is not a NumPy array."""
     try:
         dtype = np.dtype(array.dtype)
     except TypeError:
@@ -36,7 +36,7 @@ def rows_of(array: Array, count: int) -> Values | None:
 
 
 def actions_of(block: StepBlock) -> list[Any]:
-    """One plain value for each step: a number, a list, or what its JSON says."""
+    """One plain value for each step: a number, a list, or a parsed JSON value."""
     rows = rows_of(block.action, block.count)
     if rows is not None:
         return _plain(rows)
@@ -51,7 +51,7 @@ def observations_of(block: StepBlock) -> list[Any]:
 
 
 def rewards_of(block: StepBlock) -> list[float]:
-    """As numbers; a vector reward is its sum, as in the charts."""
+    """Rewards as numbers; a vector reward is summed, as in charts."""
     rows = rows_of(block.reward, block.count)
     if rows is None:
         return [float("nan")] * block.count
@@ -60,7 +60,7 @@ def rewards_of(block: StepBlock) -> list[float]:
 
 
 def times_of(block: StepBlock) -> list[int]:
-    """Steps are spread evenly between the times of the first and the last."""
+    """Times of steps, evenly spaced between the first and the last."""
     times: list[int] = np.linspace(block.first_at, block.last_at, block.count).astype(np.int64).tolist()
     return times
 

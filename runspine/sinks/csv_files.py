@@ -1,4 +1,4 @@
-"""CSV: metrics.csv, episodes.csv and, when asked for, steps.csv; run.json says what the run was."""
+"""CSV sink: metrics.csv, episodes.csv, optional steps.csv, and run.json with the parameters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runspine.plain import json_text
 from runspine.sinks.columns import actions_of, observations_of, points_of, rewards_of, times_of
-from runspine.sinks.ledger import Ledger, folder_of, write_state
-from runspine.sinks.port import EPISODES, METRICS, STEPS, Mark, Subject
+from runspine.sinks.ledger import ExportLedger, run_folder, write_state
+from runspine.sinks.port import EPISODES, METRICS, STEPS, ExportedRun, Mark
+from runspine.spec.plain import json_text
 
 HEADINGS: dict[str, tuple[str, ...]] = {
     METRICS: ("attempt", "name", "step", "time", "value"),
@@ -45,13 +45,13 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 
 
 class CsvFiles:
-    """Numbers are written so that they read back exactly; times are seconds since 1970."""
+    """Writes CSV files. Numbers round-trip exactly; times are seconds since 1970."""
 
-    def __init__(self, out: Path, subject: Subject, *, with_steps: bool = False) -> None:
-        self.folder = folder_of(out, subject)
+    def __init__(self, out: Path, exported: ExportedRun, *, with_steps: bool = False) -> None:
+        self.folder = run_folder(out, exported)
         self.kinds: tuple[str, ...] = (METRICS, EPISODES, STEPS) if with_steps else (METRICS, EPISODES)
-        self._subject = subject
-        self._ledger = Ledger(self.folder, subject.run_id, "csv", {"steps": with_steps})
+        self._exported = exported
+        self._ledger = ExportLedger(self.folder, exported.run_id, "csv", {"steps": with_steps})
 
     def open(self) -> Mark:
         mark = self._ledger.open([f"{kind}.csv" for kind in self.kinds])
@@ -60,7 +60,7 @@ class CsvFiles:
         return mark
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        about = {"run_id": self._subject.run_id, "name": self._subject.name, "parameters": dict(parameters)}
+        about = {"run_id": self._exported.run_id, "name": self._exported.name, "parameters": dict(parameters)}
         write_state(self.folder / "run.json", json.loads(json_text(about)))
 
     def feed(self, kind: str, batch: Any) -> None:
@@ -89,7 +89,7 @@ class CsvFiles:
     def _write(self, kind: str, rows: Iterable[Sequence[Any]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(rows)
-        # A trainer's names may hold what UTF-8 cannot.
+        # Names from a trainer may contain lone surrogates.
         self._ledger.file(f"{kind}.csv").write(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
@@ -106,7 +106,7 @@ def _episodes(batch: Any) -> Iterable[Sequence[Any]]:
             e.episode_id,
             e.slot,
             e.agent_id,
-            e.steps,
+            e.steps if e.HasField("steps") else "",
             repr(getattr(e, "return")),
             e.global_step,
             seconds(e.ended_at),
@@ -145,12 +145,12 @@ _ROWS = {METRICS: _metrics, EPISODES: _episodes, STEPS: _steps}
 
 
 def seconds(at: int) -> str:
-    """Microseconds as seconds, exactly."""
+    """Microseconds as decimal seconds, exactly."""
     return f"{at // 1_000_000}.{at % 1_000_000:06d}"
 
 
 def plain(value: Any) -> str:
-    """A number as it is, anything else as JSON, nothing as nothing."""
+    """Text of a cell: numbers unchanged, None empty, anything else as JSON."""
     if value is None:
         return ""
     return (

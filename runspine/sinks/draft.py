@@ -1,7 +1,7 @@
-"""Outputs that cannot be gone on with: made aside from the first batch, and put in place when whole.
+"""Outputs that cannot be appended to: written to a draft from the first batch, then moved into place.
 
-What is known of them lies in `<out>/.runspine/`: how far the finished output reaches. A draft that a
-kill left behind is swept away by the next export of the same run.
+`<out>/.runspine/` records the position that the finished output reaches. A draft left by a kill is removed
+by the next export of the same run.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runspine.sinks.ledger import read_state, take_folder, write_state
-from runspine.sinks.port import Mark, Subject
+from runspine.sinks.ledger import lock_folder, read_state, write_state
+from runspine.sinks.port import ExportedRun, Mark
 
 
 class Draft:
-    """The draft and the finished place of one export of one run."""
+    """Draft and final location of one export of one run."""
 
-    def __init__(self, out: Path, subject: Subject, sink: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, exported: ExportedRun, sink: str, options: Mapping[str, Any]) -> None:
         self.out = out
-        self.folder = out / ".runspine" / f"{sink}-{subject.run_id}"
+        self.folder = out / ".runspine" / f"{sink}-{exported.run_id}"
         self._state = self.folder / "state.json"
         self._about = {"version": 1, "sink": sink, "options": dict(options)}
         self._lock: int | None = None
         self.mark = Mark()
-        # False when the finished output has all there is and is left alone.
-        self.is_making = False
+        # False when the finished output is complete and stays unchanged.
+        self.is_open = False
 
     @property
-    def making(self) -> Path:
+    def draft_folder(self) -> Path:
         return self.folder / "draft"
 
     def open(self) -> Mark:
-        """The finished output's mark when all of an ended run is in it; otherwise the start."""
-        self._lock = take_folder(self.folder)
+        """Mark of the finished output when it holds all of an ended run; otherwise the start."""
+        self._lock = lock_folder(self.folder)
         known = read_state(self._state)
         if known and known["done"] and all(known.get(k) == v for k, v in self._about.items()):
             places = [self.out / place for place in known["places"]]
@@ -46,28 +46,28 @@ class Draft:
         return self.mark
 
     def restart(self) -> None:
-        self.mark, self.is_making = Mark(), True
-        shutil.rmtree(self.making, ignore_errors=True)
-        self.making.mkdir(parents=True)
+        self.mark, self.is_open = Mark(), True
+        shutil.rmtree(self.draft_folder, ignore_errors=True)
+        self.draft_folder.mkdir(parents=True)
 
-    def earlier(self) -> list[Path]:
-        """What the export before this one left in place."""
+    def previous_outputs(self) -> list[Path]:
+        """Outputs of the previous export."""
         known = read_state(self._state)
         return [self.out / place for place in known["places"]] if known else []
 
-    def place(self, made: Path, place: Path) -> None:
-        """Put something that is made in the place of what was there."""
+    def publish(self, made: Path, place: Path) -> None:
+        """Replace the output at `place` with a finished one."""
         place.parent.mkdir(parents=True, exist_ok=True)
         old = self.folder / "old"
         shutil.rmtree(old, ignore_errors=True)
         if place.is_dir():
-            # A folder with something in it cannot be replaced in one move.
+            # A non-empty folder cannot be replaced in one move.
             os.replace(place, old)
         os.replace(made, place)
         shutil.rmtree(old, ignore_errors=True)
 
-    def settle(self, places: list[Path]) -> None:
-        """The output is in place: say so."""
+    def record_done(self, places: list[Path]) -> None:
+        """Record that the output is in place."""
         write_state(
             self._state,
             {
@@ -80,7 +80,7 @@ class Draft:
         )
 
     def close(self) -> None:
-        shutil.rmtree(self.making, ignore_errors=True)
+        shutil.rmtree(self.draft_folder, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

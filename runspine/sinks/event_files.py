@@ -1,4 +1,4 @@
-"""TensorBoard event files. Tags, steps and wall times are the trainer's own; values become float32."""
+"""TensorBoard sink: event files with the tags, steps and times of the trainer; values become float32."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
 from runspine.sinks.columns import points_of
-from runspine.sinks.ledger import Ledger, folder_of
-from runspine.sinks.port import EPISODES, METRICS, Mark, Subject
+from runspine.sinks.ledger import ExportLedger, run_folder
+from runspine.sinks.port import EPISODES, METRICS, ExportedRun, Mark
 
 MICROSECOND = 1_000_000
-LARGEST_STEP = 2**63 - 1
-FLOAT32_MAX = 3.4028235677973366e38  # what still rounds to the largest float32
+MAX_STEP = 2**63 - 1
+MAX_FLOAT32 = 3.4028235677973366e38  # rounds to the largest float32
 RETURN, LENGTH = "episode/return", "episode/length"
 
 
 class EventFiles:
-    """One event file in the run's folder."""
+    """Writes one event file in the folder of the run."""
 
     kinds = (METRICS, EPISODES)
 
-    def __init__(self, out: Path, subject: Subject) -> None:
-        self.folder = folder_of(out, subject)
-        self._subject = subject
-        self._ledger = Ledger(self.folder, subject.run_id, "tensorboard", {})
-        # TensorBoard reads files in the order of their names: the time comes first, as usual.
-        self._name = f"events.out.tfevents.{subject.submitted_at // MICROSECOND:010d}.runspine"
+    def __init__(self, out: Path, exported: ExportedRun) -> None:
+        self.folder = run_folder(out, exported)
+        self._exported = exported
+        self._ledger = ExportLedger(self.folder, exported.run_id, "tensorboard", {})
+        # TensorBoard reads files in order of their names, which begin with the time.
+        self._name = f"events.out.tfevents.{exported.submitted_at // MICROSECOND:010d}.runspine"
 
     def open(self) -> Mark:
         mark = self._ledger.open([self._name])
         self._writer = RecordWriter(self._ledger.file(self._name))
         if mark.is_start and not self._ledger.file(self._name).tell():
             self._write(
-                Event(wall_time=self._subject.submitted_at / MICROSECOND, file_version="brain.Event:2")
+                Event(wall_time=self._exported.submitted_at / MICROSECOND, file_version="brain.Event:2")
             )
         return mark
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """The table that CleanRL writes, under its tag."""
+        """Write the hyperparameter table in the form of CleanRL."""
         rows = "\n".join(f"|{_cell(key)}|{_cell(value)}|" for key, value in parameters.items())
         table = f"|param|value|\n|-|-|\n{rows}"
         if self._ledger.notes.get("described") == table:
@@ -57,7 +57,7 @@ class EventFiles:
             tensor=make_tensor_proto([table.encode()]),
         )
         self._write(
-            Event(wall_time=self._subject.submitted_at / MICROSECOND, step=0, summary=Summary(value=[value]))
+            Event(wall_time=self._exported.submitted_at / MICROSECOND, step=0, summary=Summary(value=[value]))
         )
 
     def feed(self, kind: str, batch: Any) -> None:
@@ -68,15 +68,16 @@ class EventFiles:
             return
         for episode in batch.episodes:
             self._scalar(RETURN, getattr(episode, "return"), episode.global_step, episode.ended_at)
-            self._scalar(LENGTH, float(episode.steps), episode.global_step, episode.ended_at)
+            if episode.HasField("steps"):
+                self._scalar(LENGTH, float(episode.steps), episode.global_step, episode.ended_at)
 
     def commit(self, mark: Mark) -> None:
         self._ledger.commit(mark)
 
     def supersede(self, step: int, mark: Mark) -> Mark:
-        """Readers forget what lies at or after the step of a START; nothing need be written again."""
+        """Write a START event: readers discard what lies at or after its step."""
         started = SessionLog(status=SessionLog.START)
-        self._write(Event(wall_time=time.time(), step=min(step + 1, LARGEST_STEP), session_log=started))
+        self._write(Event(wall_time=time.time(), step=min(step + 1, MAX_STEP), session_log=started))
         return mark
 
     def close(self) -> str:
@@ -87,15 +88,15 @@ class EventFiles:
         self._ledger.close()
 
     def _scalar(self, tag: str, value: float, step: int, at: int) -> None:
-        if abs(value) > FLOAT32_MAX:
+        if abs(value) > MAX_FLOAT32:
             value = float("inf") if value > 0 else float("-inf")
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
-        self._write(Event(wall_time=at / MICROSECOND, step=min(step, LARGEST_STEP), summary=summary))
+        self._write(Event(wall_time=at / MICROSECOND, step=min(step, MAX_STEP), summary=summary))
 
     def _write(self, event: Event) -> None:
         self._writer.write(event.SerializeToString())
 
 
 def _cell(value: object) -> str:
-    """A bar or a line break would end the cell."""
+    """Escape characters that would end a table cell."""
     return str(value).replace("|", "\\|").replace("\n", " ")

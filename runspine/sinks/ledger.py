@@ -1,7 +1,7 @@
-"""Files that only grow, and a ledger of how much of each is certain.
+"""Append-only files and a ledger of their committed lengths.
 
-A commit syncs the files and then replaces the ledger. After a kill the files are cut back to what
-the ledger knows, so whatever is fed from its mark on is in them once.
+A commit syncs the files and then replaces the ledger. After a kill the files are truncated to the committed
+lengths, so that everything fed from the mark on is in them once.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from runspine.errors import Invalid, Refused
-from runspine.sinks.port import Mark, Subject
+from runspine.errors import InvalidError, RefusedError
+from runspine.sinks.port import ExportedRun, Mark
 
 CLAIM = ".runspine-run"
 VERSION = 1
 
 
-class Ledger:
-    """One folder that holds one export of one run."""
+class ExportLedger:
+    """Files of one export of one run in one folder."""
 
     def __init__(self, folder: Path, run_id: str, sink: str, options: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -30,12 +30,12 @@ class Ledger:
         self._about = {"version": VERSION, "run_id": run_id, "options": dict(options)}
         self._files: dict[str, BinaryIO] = {}
         self._lock: int | None = None
-        # What the sink wants to know again after a kill.
+        # State of the sink that survives a kill.
         self.notes: dict[str, Any] = {}
 
     def open(self, names: Sequence[str]) -> Mark:
-        """Open the files for appending, cut back to what is certain; from the start when they do not fit."""
-        self._lock = take_folder(self.folder, self._path.stem)
+        """Open the files at their committed lengths; from the start when they do not match the ledger."""
+        self._lock = lock_folder(self.folder, self._path.stem)
         known = self._read()
         mark = Mark(known["positions"], known["attempt"], known["done"]) if known else Mark()
         lengths: dict[str, int] = known["files"] if known else {}
@@ -50,7 +50,7 @@ class Ledger:
         return mark
 
     def restart(self) -> None:
-        """Empty the files: what was in them is to be fed again."""
+        """Truncate the files; everything is to be fed again."""
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         self.notes = {}
@@ -86,46 +86,46 @@ class Ledger:
             self._lock = None
 
     def _read(self) -> dict[str, Any] | None:
-        """None as well when it is of another version, or was made with other options."""
+        """Ledger content; None when absent, of another version or with other options."""
         known = read_state(self._path)
         if known is None or any(known.get(key) != value for key, value in self._about.items()):
             return None
         return known
 
     def _holds(self, names: Sequence[str], lengths: Mapping[str, int]) -> bool:
-        """Whether everything the ledger knows is still there."""
+        """Whether the files have at least their committed lengths."""
         if set(names) != set(lengths):
             return False
         paths = {name: self.folder / name for name in names}
         return all(path.is_file() and path.stat().st_size >= lengths[n] for n, path in paths.items())
 
 
-def folder_of(out: Path, subject: Subject) -> Path:
-    """The run's folder, by its name; a name that another run has taken there gets the end of the id."""
-    folder = out / subject.folder
+def run_folder(out: Path, exported: ExportedRun) -> Path:
+    """Folder named after the run, with a suffix of its id when another run has taken the name."""
+    folder = out / exported.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError), (folder / CLAIM).open("x") as claim:
-            claim.write(subject.run_id)
-        if (folder / CLAIM).read_text() in (subject.run_id, ""):
+            claim.write(exported.run_id)
+        if (folder / CLAIM).read_text() in (exported.run_id, ""):
             return folder
     except OSError as error:
-        raise Invalid(f"{folder}: cannot be written: {error.strerror or error}") from error
-    return out / f"{subject.folder}-{subject.run_id[-6:]}"
+        raise InvalidError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    return out / f"{exported.folder}-{exported.run_id[-6:]}"
 
 
-def take_folder(folder: Path, name: str = "lock") -> int:
-    """Make the folder and hold it against others; close the descriptor to let go."""
+def lock_folder(folder: Path, name: str = "lock") -> int:
+    """Create and lock the folder; closing the returned descriptor releases the lock."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise Invalid(f"{folder}: cannot be written: {error.strerror or error}") from error
+        raise InvalidError(f"{folder}: cannot be written: {error.strerror or error}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise Refused(
+        raise RefusedError(
             f"another export is writing to {folder}; wait for it or choose another --out"
         ) from error
     return descriptor
@@ -135,12 +135,12 @@ def read_state(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
-        return None  # none, or not ours: nothing is certain
+        return None  # absent or unreadable: nothing is committed
     return found if isinstance(found, dict) else None
 
 
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Whole or not at all."""
+    """Write atomically."""
     draft = path.with_name(path.name + ".part")
     with draft.open("w") as file:
         json.dump(state, file)

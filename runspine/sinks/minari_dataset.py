@@ -1,6 +1,6 @@
-"""A Minari dataset of a run's whole episodes, as `minari.load_dataset` loads it.
+"""Minari sink: a dataset of the complete episodes of a run, for `minari.load_dataset`.
 
-Only episodes with every observation, the first of them included, can be in it.
+Only episodes with all observations, including the first, are included.
 """
 
 from __future__ import annotations
@@ -22,49 +22,51 @@ from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_dataset import parse_dataset_id
 
-from runspine.errors import Invalid, Refused
+from runspine.errors import InvalidError, RefusedError
 from runspine.sinks.columns import rows_of
 from runspine.sinks.draft import Draft
 from runspine.sinks.minari_spaces import make_env, space_of, stacked
-from runspine.sinks.port import STEPS, Mark, Subject
-from runspine.sinks.whole_episodes import Gathered, Gathering, Key
+from runspine.sinks.port import STEPS, ExportedRun, Mark
+from runspine.sinks.whole_episodes import EpisodeGatherer, EpisodeKey, PartialEpisode
 from runspine.wire.v1.telemetry_pb2 import EnvMade, Reset
 
-# Episodes are written when they come to so much, so that memory stays bounded.
-HELD_BYTES = 32 << 20
+# Episodes held in memory before they are written.
+MAX_HELD_BYTES = 32 << 20
 NAMESPACE_FILE = "namespace_metadata.json"
 _ONE_PLACE = threading.Lock()
 
-# Resets after a position, as (position, attempt, reset); and the env of an episode of an attempt.
+# Resets after a position, as (position, attempt, reset); the env of an episode of an attempt.
 Space = spaces.Space[Any]
 Resets = Callable[[int], Iterable[tuple[int, int, Reset]]]
 EnvOf = Callable[[str, int], EnvMade]
-# All observations of an episode of an attempt, had again by replay; None when it came out otherwise.
+# All observations of an episode of an attempt, by replay; None when the replay diverges.
 Resimulate = Callable[[str, int], list[Any] | None]
 
 
 class MinariDataset:
+    """Writes a Minari dataset."""
+
     kinds = (STEPS,)
 
     def __init__(
         self,
         out: Path,
-        subject: Subject,
+        exported: ExportedRun,
         resets: Resets,
         env_of: EnvOf,
         *,
         dataset_id: str = "",
         resimulate: Resimulate | None = None,
     ) -> None:
-        self.dataset_id = dataset_id or default_id(subject)
+        self.dataset_id = dataset_id or default_id(exported)
         _check_id(self.dataset_id)
-        self._subject = subject
+        self._exported = exported
         self._parameters: dict[str, Any] = {}
         self._resets = resets
         self._env_of = env_of
         self._resimulate = resimulate
         options = {"dataset_id": self.dataset_id, "resimulate": resimulate is not None}
-        self._draft = Draft(out, subject, "minari", options)
+        self._draft = Draft(out, exported, "minari", options)
 
     def open(self) -> Mark:
         mark = self._draft.open()
@@ -77,13 +79,13 @@ class MinariDataset:
     def feed(self, kind: str, batch: Any) -> None:
         for block in batch.blocks:
             if block.agent_id:
-                raise Refused(
-                    f"run {self._subject.name} has several agents ({block.agent_id!r}); "
+                raise RefusedError(
+                    f"run {self._exported.name} has several agents ({block.agent_id!r}); "
                     "a Minari dataset holds one. Use --to parquet --steps"
                 )
             for episode in self._gathering.add(batch.attempt, block):
                 self._take(episode)
-        if sum(episode.bytes for episode in self._held) > HELD_BYTES:
+        if sum(episode.bytes for episode in self._held) > MAX_HELD_BYTES:
             self._write()
 
     def commit(self, mark: Mark) -> None:
@@ -97,7 +99,7 @@ class MinariDataset:
     def close(self) -> str:
         place = self._draft.out / self.dataset_id
         try:
-            if self._draft.is_making:
+            if self._draft.is_open:
                 self._write()
                 self._finish(place)
         finally:
@@ -108,15 +110,15 @@ class MinariDataset:
         self._draft.close()
 
     def _begin(self) -> None:
-        self._gathering = Gathering()
-        self._held: list[Gathered] = []
+        self._gathering = EpisodeGatherer()
+        self._held: list[PartialEpisode] = []
         self._dataset: Any = None
-        self._began: dict[Key, Reset] = {}
+        self._began: dict[EpisodeKey, Reset] = {}
         self._reset_position = 0
         self._spaces: tuple[Space, Space] | None = None
         self._unobserved = self._unstarted = 0
 
-    def _take(self, episode: Gathered) -> None:
+    def _take(self, episode: PartialEpisode) -> None:
         if episode.observed or self._resimulate is not None:
             self._held.append(episode)
         else:
@@ -127,18 +129,18 @@ class MinariDataset:
             return
         for position, attempt, reset in self._resets(self._reset_position):
             self._reset_position = max(self._reset_position, position)
-            self._began[Key(attempt, reset.slot, reset.agent_id, reset.episode_id)] = reset
+            self._began[EpisodeKey(attempt, reset.slot, reset.agent_id, reset.episode_id)] = reset
         buffers = [buffer for episode in self._held if (buffer := self._buffer(episode)) is not None]
         self._held = []
         if not buffers:
             return
-        with _datasets_in(self._draft.making):
+        with _datasets_in(self._draft.draft_folder):
             if self._dataset is None:
                 self._dataset = self._create(buffers)
             else:
                 self._dataset.storage.update_episodes(buffers)
 
-    def _buffer(self, episode: Gathered) -> EpisodeBuffer | None:
+    def _buffer(self, episode: PartialEpisode) -> EpisodeBuffer | None:
         reset = self._began.pop(episode.key, None)
         observations = self._observations(episode, reset)
         if reset is None or observations is None:
@@ -156,8 +158,8 @@ class MinariDataset:
             truncations=(flags & 2).astype(bool),
         )
 
-    def _observations(self, episode: Gathered, reset: Reset | None) -> list[Any] | None:
-        """One more than there are steps; None, and counted, when they are not to be had."""
+    def _observations(self, episode: PartialEpisode, reset: Reset | None) -> list[Any] | None:
+        """Observations, one more than steps; None, and counted, when they are not available."""
         first = _first_observation(reset) if reset is not None else None
         if reset is None or (first is None and episode.observed):
             self._unstarted += 1
@@ -169,8 +171,10 @@ class MinariDataset:
         self._unobserved += again is None
         return again
 
-    def _find_spaces(self, key: Key, observations: list[Any], actions: list[Any]) -> tuple[Space, Space]:
-        """The env's own where it can be made here, else what the data tells."""
+    def _find_spaces(
+        self, key: EpisodeKey, observations: list[Any], actions: list[Any]
+    ) -> tuple[Space, Space]:
+        """Spaces of the env when it can be created here, else inferred from the data."""
         made = self._env_of(key.episode_id, key.attempt)
         self._env = make_env(made.env_id, made.kwargs_json) if made.env_id else None
         if self._env is not None:
@@ -180,7 +184,7 @@ class MinariDataset:
     def _create(self, buffers: list[EpisodeBuffer]) -> Any:
         assert self._spaces is not None
         with warnings.catch_warnings():
-            # It asks for an author and a code link; a run has none.
+            # It warns about a missing author and code link.
             warnings.simplefilter("ignore")
             return minari.create_dataset_from_buffers(
                 dataset_id=self.dataset_id,
@@ -188,61 +192,61 @@ class MinariDataset:
                 env=self._env,
                 observation_space=self._spaces[0],
                 action_space=self._spaces[1],
-                algorithm_name=self._subject.algo or None,
-                description=f"Run {self._subject.name} ({self._subject.run_id})",
+                algorithm_name=self._exported.algo or None,
+                description=f"Run {self._exported.name} ({self._exported.run_id})",
                 jpeg_encoding=False,
             )
 
     def _finish(self, place: Path) -> None:
         if self._dataset is None:
-            raise Refused(self._why_empty())
+            raise RefusedError(self._why_empty())
         self._dataset.storage.update_metadata(
             {"runspine_parameters": json.dumps(self._parameters, default=str)}
         )
-        made = self._draft.making / self.dataset_id
-        for parent in made.relative_to(self._draft.making).parents:
+        made = self._draft.draft_folder / self.dataset_id
+        for parent in made.relative_to(self._draft.draft_folder).parents:
             source, target = (
-                self._draft.making / parent / NAMESPACE_FILE,
+                self._draft.draft_folder / parent / NAMESPACE_FILE,
                 self._draft.out / parent / NAMESPACE_FILE,
             )
             if source.exists() and not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, target)
-        self._draft.place(made, place)
-        self._draft.settle([place])
+        self._draft.publish(made, place)
+        self._draft.record_done([place])
 
     def _why_empty(self) -> str:
-        name = f"run {self._subject.name}"
+        name = f"run {self._exported.name}"
         if self._unobserved:
             if self._resimulate is not None:
-                return f"{name}: none of its {self._unobserved} episodes comes out again as it was recorded"
+                return f"{name}: the replays of all its {self._unobserved} episodes diverge"
             return (
-                f"{name} kept no observations (or only hashes of them), and a Minari dataset needs them. "
-                "--resimulate plays every episode again to have them; new runs keep them with "
+                f"{name} kept no observations (or only hashes), which a Minari dataset needs. "
+                "--resimulate simulates every episode again to get them; new runs keep them with "
                 "`--set capture.observations=full`"
             )
         if self._unstarted:
-            return (
-                f"{name} does not tell the first observation of its episodes (`reset` lines); Minari needs it"
-            )
+            return f"{name} has no first observations of its episodes (`reset` lines), which Minari needs"
         if self._gathering.torn or self._gathering.unfinished:
             begun = self._gathering.unfinished
-            return f"{name} has no episode that is whole: {begun} have begun, none has ended"
-        return f"{name} has recorded no steps: wrap its env with runspine.wrap, or use a runner that does"
+            return f"{name} has no complete episode: {begun} have begun, none has ended"
+        return f"{name} has no steps: wrap its env with runspine.wrap, or use a runner that does"
 
 
 def _check_id(dataset_id: str) -> None:
     try:
         parse_dataset_id(dataset_id)
     except (ValueError, TypeError) as error:
-        raise Invalid(
+        raise InvalidError(
             f"--dataset-id {dataset_id}: expected NAME-vN or NAMESPACE/NAME-vN, such as cartpole/ppo-v0"
         ) from error
 
 
-def default_id(subject: Subject) -> str:
-    words = [_word(part) for part in (subject.algo, str(subject.seed), subject.run_id[-8:].lower()) if part]
-    return f"runspine/{_word(subject.env) or 'env'}/{'-'.join(words)}-v0"
+def default_id(exported: ExportedRun) -> str:
+    words = [
+        _word(part) for part in (exported.algo, str(exported.seed), exported.run_id[-8:].lower()) if part
+    ]
+    return f"runspine/{_word(exported.env) or 'env'}/{'-'.join(words)}-v0"
 
 
 def _word(text: str) -> str:
@@ -258,7 +262,7 @@ def _first_observation(reset: Reset) -> Any:
 
 @contextlib.contextmanager
 def _datasets_in(folder: Path) -> Iterator[None]:
-    """Minari knows one place for datasets, from a variable; one export at a time may say which."""
+    """Set Minari's dataset folder, a process-wide variable, for one export at a time."""
     with _ONE_PLACE:
         yield from _with_place(folder)
 

@@ -1,4 +1,4 @@
-"""Observations and actions in the form their Gymnasium space gives them."""
+"""Gymnasium spaces of observations and actions, and arrays in their form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 
 def make_env(env_id: str, kwargs_json: str) -> gym.Env[Any, Any] | None:
-    """The env, for its spaces; None when it cannot be made on this machine."""
+    """Create the env for its spaces; None when it cannot be created on this machine."""
     try:
         return gym.make(env_id, **json.loads(kwargs_json or "{}"))
     except (gym.error.Error, ImportError, TypeError, ValueError):
@@ -19,7 +19,7 @@ def make_env(env_id: str, kwargs_json: str) -> gym.Env[Any, Any] | None:
 
 
 def space_of(values: list[Any]) -> spaces.Space[Any]:
-    """What the data tells of its space: its shape and type, and no bounds that it does not show."""
+    """Infer a space from data: shape and type, without bounds for boxes."""
     first = values[0]
     if isinstance(first, dict):
         return spaces.Dict({key: space_of([value[key] for value in values]) for key in sorted(first)})
@@ -39,7 +39,7 @@ def space_of(values: list[Any]) -> spaces.Space[Any]:
 
 
 def stacked(values: list[Any], space: spaces.Space[Any]) -> Any:
-    """One array of all rows, or for a composed space one for each of its parts."""
+    """One array of all rows; for a composite space one for each part."""
     if isinstance(space, spaces.Dict):
         return {key: stacked([value[key] for value in values], part) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):

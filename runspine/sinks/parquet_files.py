@@ -1,4 +1,4 @@
-"""Parquet: metrics.parquet, episodes.parquet and, when asked for, steps.parquet."""
+"""Parquet sink: metrics.parquet, episodes.parquet and optional steps.parquet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runspine.errors import Refused
-from runspine.plain import json_text
+from runspine.errors import RefusedError
 from runspine.sinks.columns import (
     Values,
     actions_of,
@@ -22,10 +21,11 @@ from runspine.sinks.columns import (
     times_of,
 )
 from runspine.sinks.draft import Draft
-from runspine.sinks.ledger import folder_of
-from runspine.sinks.port import EPISODES, METRICS, STEPS, Mark, Subject
+from runspine.sinks.ledger import run_folder
+from runspine.sinks.port import EPISODES, METRICS, STEPS, ExportedRun, Mark
+from runspine.spec.plain import json_text
 
-ROWS = 65_536
+ROW_GROUP_ROWS = 65_536
 TIME = pa.timestamp("us", tz="UTC")
 SCHEMAS = {
     METRICS: pa.schema(
@@ -55,11 +55,13 @@ SCHEMAS = {
 
 
 class ParquetFiles:
-    def __init__(self, out: Path, subject: Subject, *, with_steps: bool = False) -> None:
+    """Writes Parquet files."""
+
+    def __init__(self, out: Path, exported: ExportedRun, *, with_steps: bool = False) -> None:
         self.kinds: tuple[str, ...] = (METRICS, EPISODES, STEPS) if with_steps else (METRICS, EPISODES)
-        self._subject = subject
-        self._place = folder_of(out, subject)
-        self._draft = Draft(out, subject, "parquet", {"steps": with_steps})
+        self._exported = exported
+        self._place = run_folder(out, exported)
+        self._draft = Draft(out, exported, "parquet", {"steps": with_steps})
         self._parameters: Mapping[str, Any] = {}
 
     def open(self) -> Mark:
@@ -73,7 +75,7 @@ class ParquetFiles:
     def feed(self, kind: str, batch: Any) -> None:
         self._held[kind].append(_TABLES[kind](batch))
         self._count[kind] += self._held[kind][-1].num_rows
-        if self._count[kind] >= ROWS:
+        if self._count[kind] >= ROW_GROUP_ROWS:
             self._flush(kind)
 
     def commit(self, mark: Mark) -> None:
@@ -86,7 +88,7 @@ class ParquetFiles:
         return Mark()
 
     def close(self) -> str:
-        if self._draft.is_making:
+        if self._draft.is_open:
             for kind in self.kinds:
                 self._flush(kind)
                 if kind not in self._writers and kind in SCHEMAS:
@@ -94,8 +96,8 @@ class ParquetFiles:
             self._end()
             places = [self._place / f"{kind}.parquet" for kind in self._writers]
             for place in places:
-                self._draft.place(self._draft.making / place.name, place)
-            self._draft.settle(places)
+                self._draft.publish(self._draft.draft_folder / place.name, place)
+            self._draft.record_done(places)
         self._draft.close()
         return str(self._place)
 
@@ -120,18 +122,18 @@ class ParquetFiles:
         if kind not in self._writers:
             about = {b"runspine": json_text(self._about()).encode()}
             schema = table.schema.with_metadata(about)
-            self._writers[kind] = pq.ParquetWriter(self._draft.making / f"{kind}.parquet", schema)
+            self._writers[kind] = pq.ParquetWriter(self._draft.draft_folder / f"{kind}.parquet", schema)
         writer = self._writers[kind]
         if not table.schema.equals(writer.schema):
             self._other_form()
         writer.write_table(table)
 
     def _about(self) -> dict[str, Any]:
-        return {"run_id": self._subject.run_id, "name": self._subject.name, "parameters": self._parameters}
+        return {"run_id": self._exported.run_id, "name": self._exported.name, "parameters": self._parameters}
 
     def _other_form(self) -> None:
-        raise Refused(
-            f"run {self._subject.name}: its actions or observations change their shape or type on the way, "
+        raise RefusedError(
+            f"run {self._exported.name}: its actions or observations change shape or type, "
             "and a Parquet file has one schema; export with --to csv, or without --steps"
         )
 
@@ -157,7 +159,7 @@ def _episodes(batch: Any) -> pa.Table:
             "episode_id": e.episode_id,
             "slot": e.slot,
             "agent_id": e.agent_id,
-            "steps": e.steps,
+            "steps": e.steps if e.HasField("steps") else None,
             "return": getattr(e, "return"),
             "global_step": e.global_step,
             "ended": e.ended_at,
@@ -193,7 +195,7 @@ def _block(attempt: int, block: Any) -> pa.Table:
 
 
 def _column(rows: Values | None, plain: list[Any]) -> pa.Array:
-    """Of the rows' own type, flat when they have several axes; JSON for what has no fixed form."""
+    """Column of the type of the rows, flattened to lists; JSON text for values without a fixed form."""
     if rows is None or rows.dtype.kind == "c":
         return pa.array([None if value is None else json_text(value) for value in plain], pa.string())
     if rows.ndim == 1:

@@ -1,4 +1,4 @@
-"""The port every sink fits: open, describe, feed, commit, supersede, close."""
+"""The Sink port: open, describe, feed, commit, supersede, close."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _UNSAFE = re.compile(r"[^\w.@=+,-]+")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far an output reaches: a position for each kind of batch, and the newest attempt in it."""
+    """Position that an output reaches for each kind of batch, and its newest attempt."""
 
     positions: Mapping[str, int] = field(default_factory=dict)
     attempt: int = 0
-    # The run had ended and everything of it is in the output.
+    # The run has ended and the output is complete.
     done: bool = False
 
     @property
@@ -36,8 +36,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """The run that is exported, as sinks need to know it."""
+class ExportedRun:
+    """Description of the exported run for sinks."""
 
     run_id: str
     name: str
@@ -46,61 +46,61 @@ class Subject:
     seed: int = 0
     project: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    # What was asked, before the trainer said what it made of it.
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    # Parameters of the spec; describe() also passes those that the trainer reports.
+    spec_parameters: Mapping[str, Any] = field(default_factory=dict)
     submitted_at: int = 0
 
     @property
     def folder(self) -> str:
-        """Its name as one that every file system takes."""
+        """Name of the run as a portable folder name."""
         return (_UNSAFE.sub("_", self.name).strip("._") or self.run_id)[:180]
 
 
 class Sink(Protocol):
     """An output for one run.
 
-    Batches are the wire's own: StreamMetricsResponse, StreamEpisodesResponse, StreamStepsResponse.
+    Batches are wire messages: StreamMetricsResponse, StreamEpisodesResponse, StreamStepsResponse.
     """
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of batches it takes."""
+        """Kinds of batches the sink accepts."""
         ...
 
     def open(self) -> Mark:
-        """Make ready and say how far the output reaches; the start when it has to begin anew."""
+        """Open the output and return its mark; the start when it has to be written again."""
         ...
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """The run's hyperparameters. Told once or more, before close."""
+        """Hyperparameters of the run; called at least once before close."""
         ...
 
     def feed(self, kind: str, batch: Any) -> None:
-        """Take a batch that comes after the mark."""
+        """Write a batch that lies after the mark."""
         ...
 
     def commit(self, mark: Mark) -> None:
-        """Everything up to the mark was fed. After a kill, open() gives a mark that was committed."""
+        """Make everything up to the mark durable; after a kill, open() returns a committed mark."""
         ...
 
     def supersede(self, step: int, mark: Mark) -> Mark:
-        """What lies after a step did not happen: an attempt goes on from there. -1: from the start.
+        """Discard everything after a step, from which a new attempt resumes. -1: from the start.
 
-        Returns from where the sink wants to be fed.
+        Returns the mark to feed from.
         """
         ...
 
     def close(self) -> str:
-        """Finish the output; says where it is."""
+        """Finish the output and return its location."""
         ...
 
     def abandon(self) -> None:
-        """Let go without finishing, as if killed: what was committed stays, and the next open goes on."""
+        """Release without finishing; committed data stays, and the next open continues."""
         ...
 
 
 def resumed_step(run_id: str, attempts: Sequence[Attempt], newest: int, known: int) -> int:
-    """After which step the attempts up to `known` were superseded by those up to `newest`; -1: all of it."""
+    """Step after which attempts up to `newest` supersede those up to `known`; -1 for all."""
     steps = [
         int(a.resumed_from.step) if a.HasField("resumed_from") and a.resumed_from.run_id == run_id else -1
         for a in attempts

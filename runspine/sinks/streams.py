@@ -1,4 +1,4 @@
-"""A run's batches of several kinds as one stream: kind after kind, or side by side while they arrive."""
+"""Batches of several kinds of a run as one stream: sequentially, or merged while following."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from runspine.errors import RunspineError
+from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.sinks.port import Mark
-from runspine.telemetry_reader import TelemetryReader
 
-WAITING = 256
-PAUSE = 0.2
-# A kind and a batch of it; without a kind: nothing just now, the end of a kind, or an error.
+MAX_QUEUED = 256
+POLL_SECONDS = 0.2
+# A kind and a batch; without a kind: a timeout, the end of a stream, or an error.
 Item = tuple[str | None, Any]
 
 
-def one_by_one(reader: TelemetryReader, run_id: str, kinds: tuple[str, ...], mark: Mark) -> Iterator[Item]:
-    """What there is after the mark."""
+def read_stored(reader: TelemetryClient, run_id: str, kinds: tuple[str, ...], mark: Mark) -> Iterator[Item]:
+    """Yield stored batches after the mark, kind by kind."""
     for kind in kinds:
         for batch in reader.batches(run_id, kind, after=mark.after(kind)):
             yield kind, batch
 
 
-def side_by_side(reader: TelemetryReader, run_id: str, kinds: tuple[str, ...], mark: Mark) -> Iterator[Item]:
-    """What there is and what comes until the run has ended; (None, None) when nothing has for a moment.
+def follow_batches(
+    reader: TelemetryClient, run_id: str, kinds: tuple[str, ...], mark: Mark
+) -> Iterator[Item]:
+    """Yield batches after the mark until the run has ended; (None, None) when none arrives for a while.
 
-    Threads that wait for a batch end when the client of the reader is closed.
+    The reading threads end when the client of the reader is closed.
     """
-    arriving: queue.Queue[Item] = queue.Queue(WAITING)
+    arriving: queue.Queue[Item] = queue.Queue(MAX_QUEUED)
     over = threading.Event()
     for kind in kinds:
         start = (reader, run_id, kind, mark.after(kind), arriving, over)
@@ -38,7 +40,7 @@ def side_by_side(reader: TelemetryReader, run_id: str, kinds: tuple[str, ...], m
     try:
         while reading:
             try:
-                item = arriving.get(timeout=PAUSE)
+                item = arriving.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 yield None, None
                 continue
@@ -53,14 +55,14 @@ def side_by_side(reader: TelemetryReader, run_id: str, kinds: tuple[str, ...], m
 
 
 def _read(
-    reader: TelemetryReader,
+    reader: TelemetryClient,
     run_id: str,
     kind: str,
     after: int,
     arriving: queue.Queue[Item],
     over: threading.Event,
 ) -> None:
-    """One kind into the queue; the last item has no kind, and the error that ended it if one did."""
+    """Put the batches of one kind into the queue; the last item has no kind, and an error if one occurred."""
     try:
         for batch in reader.batches(run_id, kind, after=after, follow=True):
             if not _put(arriving, (kind, batch), over):
@@ -69,16 +71,16 @@ def _read(
     except RunspineError as error:
         _put(arriving, (None, error), over)
     except ValueError:
-        # The client was closed between two tries of the stream: nobody listens any more.
+        # The client was closed between two attempts to open the stream.
         if not over.is_set():
             raise
 
 
 def _put(arriving: queue.Queue[Item], item: Item, over: threading.Event) -> bool:
-    """Wait for room; False when nobody takes anything any more."""
+    """Wait for room; False when the consumer has stopped."""
     while not over.is_set():
         try:
-            arriving.put(item, timeout=PAUSE)
+            arriving.put(item, timeout=POLL_SECONDS)
         except queue.Full:
             continue
         return True

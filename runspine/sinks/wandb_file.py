@@ -1,4 +1,4 @@
-"""How many rows of history an offline run's file holds: wandb writes it in a process of its own."""
+"""Counts history rows in the file of an offline W&B run, which wandb writes in another process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHOLE, LAST = 1, 4
 
 
 def wait_for_rows(path: Path, rows: int, seconds: float = 20.0) -> int:
-    """The rows there are, once they are as many as expected or time is up."""
+    """Wait until the file has the expected number of rows, and return the number found."""
     deadline = time.monotonic() + seconds
     while (found := rows_in(path)) < rows and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -30,7 +30,7 @@ def rows_in(path: Path) -> int:
 
 
 def _records(data: bytes) -> Iterator[bytes]:
-    """A record is whole in a block, or in pieces over several."""
+    """Yield records, which may span several blocks."""
     at, pieces = HEADER, b""
     while at + 7 <= len(data):
         room = BLOCK - at % BLOCK

@@ -1,7 +1,7 @@
-"""A Weights & Biases run: offline, to be synced by whoever has an account, or online when asked.
+"""Weights & Biases sink: an offline run, to be synced later, or an online one with --online.
 
-Credentials come from WANDB_API_KEY alone and are written nowhere by us; proxies are those of the
-environment (HTTPS_PROXY, NO_PROXY), which wandb honours itself.
+Credentials are read only from WANDB_API_KEY and are not stored; wandb itself honours HTTPS_PROXY and
+NO_PROXY.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runspine.errors import Invalid, RunspineError
+from runspine.errors import InvalidError, RunspineError
 from runspine.sinks.columns import points_of
 from runspine.sinks.draft import Draft
 from runspine.sinks.ledger import read_state, write_state
-from runspine.sinks.port import EPISODES, METRICS, Mark, Subject
+from runspine.sinks.port import EPISODES, METRICS, ExportedRun, Mark
 from runspine.sinks.wandb_file import wait_for_rows
 
 MICROSECOND = 1_000_000
 STEP = "global_step"
-# How often a run was begun in this process.
+# Number of times each run was started in this process.
 _STARTED: Counter[str] = Counter()
 
 
-class WandbRun:
-    """Rows of history with the run's own step, under `global_step`, and the trainer's wall times."""
+class WandbSink:
+    """Writes history rows with the step of the run as `global_step` and the times of the trainer."""
 
     kinds = (METRICS, EPISODES)
 
-    def __init__(self, out: Path, subject: Subject, *, online: bool = False) -> None:
+    def __init__(self, out: Path, exported: ExportedRun, *, online: bool = False) -> None:
         if online and not os.environ.get("WANDB_API_KEY"):
-            raise Invalid(
+            raise InvalidError(
                 "--online needs the variable WANDB_API_KEY; without --online nothing leaves the machine"
             )
-        self._subject = subject
+        self._exported = exported
         self._online = online
-        self._draft = Draft(out, subject, "wandb", {"online": online})
+        self._draft = Draft(out, exported, "wandb", {"online": online})
         self._run: Any = None
 
     def open(self) -> Mark:
@@ -59,7 +59,7 @@ class WandbRun:
         self._draft.mark = mark
 
     def supersede(self, step: int, mark: Mark) -> Mark:
-        """Its history cannot be taken back: a new one is begun."""
+        """Start a new history, because W&B cannot remove rows."""
         self._run.finish()
         self._draft.restart()
         self._start()
@@ -67,7 +67,7 @@ class WandbRun:
 
     def close(self) -> str:
         if self._run is None:
-            where = self._draft.earlier()
+            where = self._draft.previous_outputs()
             self._draft.close()
             return str(where[0])
         url = str(self._run.url) if self._online else ""
@@ -75,15 +75,15 @@ class WandbRun:
         self._run.finish()
         self._run = None
         if self._online:
-            self._draft.settle([self._draft.folder])
+            self._draft.record_done([self._draft.folder])
             self._draft.close()
             return url
         self._check(made)
-        for earlier in self._draft.earlier():
-            self._draft.place(earlier, self._draft.making / "earlier")
+        for earlier in self._draft.previous_outputs():
+            self._draft.publish(earlier, self._draft.draft_folder / "earlier")
         place = self._draft.out / "wandb" / made.name
-        self._draft.place(made, place)
-        self._draft.settle([place])
+        self._draft.publish(made, place)
+        self._draft.record_done([place])
         self._draft.close()
         return str(place)
 
@@ -93,7 +93,7 @@ class WandbRun:
         self._draft.close()
 
     def _check(self, made: Path) -> None:
-        """What was logged is in the file, or the export did not happen."""
+        """Raise unless every logged row is in the file."""
         [path] = made.glob("*.wandb")
         found = wait_for_rows(path, self._rows)
         if found != self._rows:
@@ -102,7 +102,7 @@ class WandbRun:
 
     def _start(self) -> None:
         self._rows = 0
-        # Before the import, which reads them: so nothing of wandb's own asks the network.
+        # Set before the import, which reads them, so that wandb does not use the network.
         os.environ["WANDB_MODE"] = "online" if self._online else "offline"
         if not self._online:
             os.environ["WANDB_ERROR_REPORTING"] = "false"
@@ -120,12 +120,12 @@ class WandbRun:
             x_save_requirements=False,
         )
         self._run = wandb.init(
-            project=None if os.environ.get("WANDB_PROJECT") else self._subject.project or "runspine",
-            name=self._subject.name,
+            project=None if os.environ.get("WANDB_PROJECT") else self._exported.project or "runspine",
+            name=self._exported.name,
             id=self._name(),
-            group="__".join(part for part in (self._subject.env, self._subject.algo) if part) or None,
-            config=dict(self._subject.asked),
-            dir=str(self._draft.making),
+            group="__".join(part for part in (self._exported.env, self._exported.algo) if part) or None,
+            config=dict(self._exported.spec_parameters),
+            dir=str(self._draft.draft_folder),
             reinit="create_new",
             settings=settings,
         )
@@ -133,22 +133,22 @@ class WandbRun:
         self._run.define_metric("*", step_metric=STEP)
 
     def _name(self) -> str:
-        """The run's id, with a number when it was used before.
+        """The run id, with a number when it was used before.
 
-        Online, because history there is for good. Offline within a process, because wandb's own
-        process may still be closing the run of that name and would close this one with it.
+        Online, because history cannot be removed. Offline within a process, because the process of
+        wandb may still be closing the run of that name.
         """
         if not self._online:
-            uses = _STARTED[self._subject.run_id] = _STARTED[self._subject.run_id] + 1
-            return self._subject.run_id.lower() + (f"-{uses}" if uses > 1 else "")
+            uses = _STARTED[self._exported.run_id] = _STARTED[self._exported.run_id] + 1
+            return self._exported.run_id.lower() + (f"-{uses}" if uses > 1 else "")
         path = self._draft.folder / "tries.json"
         tries = int((read_state(path) or {"tries": 0})["tries"]) + 1
         write_state(path, {"tries": tries})
-        return self._subject.run_id.lower() + (f"-{tries}" if tries > 1 else "")
+        return self._exported.run_id.lower() + (f"-{tries}" if tries > 1 else "")
 
 
 def _metric_rows(batch: Any) -> list[dict[str, Any]]:
-    """Points of one step side by side, in the order of the steps; a name twice at a step makes two rows."""
+    """One row for each step; a name that occurs twice at a step makes two rows."""
     points = [(step, at, block.name, value) for block in batch.blocks for value, step, at in points_of(block)]
     rows: list[dict[str, Any]] = []
     for step, at, name, value in sorted(points, key=lambda point: point[:2]):
@@ -163,7 +163,7 @@ def _episode_rows(batch: Any) -> list[dict[str, Any]]:
     return [
         {
             "episode/return": getattr(e, "return"),
-            "episode/length": e.steps,
+            **({"episode/length": e.steps} if e.HasField("steps") else {}),
             STEP: e.global_step,
             "_timestamp": e.ended_at / MICROSECOND,
         }

@@ -1,4 +1,4 @@
-"""Steps put together to whole episodes, as they come. Pure."""
+"""Assembles steps into complete episodes. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from runspine.sinks.columns import Values, actions_of, observations_of, rewards_of, rows_of
 
 
-class Key(NamedTuple):
-    """An episode: its name is unique in the attempt it began in."""
+class EpisodeKey(NamedTuple):
+    """Identity of an episode, unique within the attempt it began in."""
 
     attempt: int
     slot: int
@@ -21,16 +21,16 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class Gathered:
-    """An episode of which every step is known so far; `rows` are arrays, or plain values without a form."""
+class PartialEpisode:
+    """An episode without gaps so far; values are arrays, or plain values without a fixed form."""
 
-    key: Key
+    key: EpisodeKey
     actions: list[Any] = field(default_factory=list)
     observations: list[Any] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     flags: bytearray = field(default_factory=bytearray)
     bytes: int = 0
-    # A step without its observation makes the episode useless for those who need them.
+    # False as soon as a step has no observation.
     observed: bool = True
 
     @property
@@ -42,21 +42,21 @@ class Gathered:
         return bool(self.flags and self.flags[-1])
 
 
-class Gathering:
-    """Takes blocks of steps, gives episodes that have ended and are whole."""
+class EpisodeGatherer:
+    """Takes blocks of steps and yields complete episodes."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[int, str, str], Gathered] = {}
-        # Episodes of which the beginning or a piece in the middle was never told.
+        self._open: dict[tuple[int, str, str], PartialEpisode] = {}
+        # Episodes with a missing beginning or middle.
         self.torn = 0
 
-    def add(self, attempt: int, block: Any) -> Iterator[Gathered]:
+    def add(self, attempt: int, block: Any) -> Iterator[PartialEpisode]:
         place = (block.slot, block.agent_id, block.episode_id)
         episode = self._open.get(place)
         if block.first_step == 0:
-            episode = Gathered(Key(attempt, block.slot, block.agent_id, block.episode_id))
+            episode = PartialEpisode(EpisodeKey(attempt, block.slot, block.agent_id, block.episode_id))
         elif episode is None or block.first_step != episode.steps:
-            # A resumed attempt goes on in the middle; anything else is a hole.
+            # A resumed attempt starts in the middle; anything else is a gap.
             self.torn += 1
             self._open.pop(place, None)
             return
@@ -71,7 +71,7 @@ class Gathering:
         return len(self._open)
 
 
-def _extend(episode: Gathered, block: Any) -> None:
+def _extend(episode: PartialEpisode, block: Any) -> None:
     actions, observations = rows_of(block.action, block.count), rows_of(block.observation, block.count)
     episode.actions += _split(actions, actions_of(block))
     if observations is None and not block.observation_json:
@@ -84,5 +84,5 @@ def _extend(episode: Gathered, block: Any) -> None:
 
 
 def _split(rows: Values | None, plain: list[Any]) -> list[Any]:
-    """One item a step: an array of the exact type, or the plain value."""
+    """One item for each step: an array of the exact type, or the plain value."""
     return plain if rows is None else [np.asarray(row) for row in rows]

@@ -1,1 +1,1 @@
-"""Hyperparameters searched for: trials are runs, and the log is all the state a sweep has (ADR 0021)."""
+"""Hyperparameter sweeps: trials are runs, and the log holds all state of a sweep (ADR 0021)."""

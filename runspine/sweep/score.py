@@ -1,4 +1,4 @@
-"""What a run is worth, and what it was worth on the way. Pure."""
+"""Final and intermediate scores of a run. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of one run: its value, and the mean of each part of the budget that it has passed."""
+    """Score of one run: its value, and the mean at each rung of the budget it has passed."""
 
     value: float | None = None
     rungs: tuple[float, ...] = ()
     # Why there is no value.
-    flaw: str = ""
+    problem: str = ""
 
 
 def score(
@@ -23,9 +23,9 @@ def score(
     """Points are in the order of x. `how` is final, last or best; `best` is the direction."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
     if not points:
-        return Score(flaw=f"all its {len(x):,} points are NaN or infinite" if x else "it has no points")
+        return Score(problem=f"all its {len(x):,} points are NaN or infinite" if x else "it has no points")
     if not math.isfinite(y[-1]):
-        return Score(flaw=f"its last point is {y[-1]}")
+        return Score(problem=f"its last point is {y[-1]}")
     reached = float(budget) if ended else x[-1]
     return Score(_value(points, how, best), tuple(_passed(points, budget, rungs, reached)))
 
@@ -40,7 +40,7 @@ def _value(points: Sequence[tuple[float, float]], how: str, best: str) -> float:
 
 
 def _passed(points: Sequence[tuple[float, float]], budget: int, rungs: int, reached: float) -> list[float]:
-    """The mean of each whole part up to where it has come; a part without points has the one before's."""
+    """Mean of each completed part of the budget; a part without points repeats the one before."""
     means: list[float] = []
     for rung in range(1, rungs + 1):
         low, high = budget * (rung - 1) / rungs, budget * rung / rungs
@@ -48,13 +48,13 @@ def _passed(points: Sequence[tuple[float, float]], budget: int, rungs: int, reac
             break
         inside = [y for x, y in points if low < x <= high or (rung == 1 and x == 0)]
         if not inside and not means:
-            break  # nothing was measured so early: it cannot be compared there
+            break  # no points this early: it cannot be compared there
         means.append(_mean(inside) if inside else means[-1])
     return means
 
 
 def mean_rungs(scores: Sequence[Score]) -> list[float]:
-    """Over seeds, as far as all of them have come."""
+    """Means over seeds, up to the last rung that all of them have passed."""
     return [_mean(values) for values in zip(*(one.rungs for one in scores), strict=False)]
 
 

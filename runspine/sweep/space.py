@@ -1,4 +1,4 @@
-"""What is searched: ranges and choices, each at a field path of the run. Pure."""
+"""Search spaces: ranges and choices, each at a field path of the run. Pure."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from runspine.errors import Invalid, Violation
-from runspine.nearest import not_accepted
-from runspine.runfile import field_parts
-from runspine.strict_yaml import ListNode, MapNode, Node, Scalar
+from runspine.errors import InvalidError, Violation
+from runspine.spec.nearest import not_accepted
+from runspine.spec.run_file import field_parts
+from runspine.spec.strict_yaml import ListNode, MapNode, Node, Scalar
 
-# A place in the space: a number for each range, an index for each choice.
+# A point in the space: a number for each range, an index for each choice.
 Point = dict[str, float]
 SHAPES = "expected {float: [low, high]}, {int: [low, high]} or {choice: [a, b]}"
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SearchRange:
     """Numbers from low to high, both included."""
 
     path: str
@@ -34,7 +34,7 @@ class Range:
         return int(value) if self.whole else float(value)
 
     def found(self, stored: object) -> float | None:
-        """The value that a run's spec holds, when it lies in the range."""
+        """The value stored in the spec of a run, when it lies in the range."""
         try:
             value = float(stored)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -44,7 +44,7 @@ class Range:
         return int(value) if self.whole else value
 
     def values(self) -> list[float] | None:
-        """Each value there is; nothing when there is no end of them."""
+        """All values; None when the range is continuous."""
         step = self.step or (1 if self.whole and not self.log else None)
         if step is None:
             return None
@@ -54,12 +54,12 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One of several values, whatever they are."""
+class SearchChoice:
+    """One of several values of any type."""
 
     path: str
     nodes: tuple[Node, ...]
-    # Each as it reads in a run's spec, where text fields hold text.
+    # Each as stored in the spec of a run, where text fields hold text.
     stored: tuple[Any, ...]
 
     def node(self, value: float) -> Node:
@@ -76,27 +76,27 @@ class Choice:
         return list(range(len(self.nodes)))
 
 
-Axis = Range | Choice
+Axis = SearchRange | SearchChoice
 
 
-def read_space(node: Node | None) -> tuple[list[Range | tuple[str, ListNode]], list[Violation]]:
-    """Ranges, and choices by path, whose values are yet to be tried in a spec; and what is wrong."""
+def read_space(node: Node | None) -> tuple[list[SearchRange | tuple[str, ListNode]], list[Violation]]:
+    """Parse the search space: ranges, choices as (path, values), and violations."""
     if not isinstance(node, MapNode) or not node.entries:
         where = node.where if node else ""
         return [], [Violation("search", f"expected field paths, each with a range; {SHAPES}", where)]
-    axes: list[Range | tuple[str, ListNode]] = []
-    flaws: list[Violation] = []
+    axes: list[SearchRange | tuple[str, ListNode]] = []
+    violations: list[Violation] = []
     for path, given in node.entries.items():
         try:
             field_parts(path)
             axes.append(_axis(path, given))
-        except Invalid as error:
+        except InvalidError as error:
             found = error.violations or [Violation(f"search.{path}", error.message, given.where)]
-            flaws += found
-    return axes, flaws
+            violations += found
+    return axes, violations
 
 
-def _axis(path: str, node: Node) -> Range | tuple[str, ListNode]:
+def _axis(path: str, node: Node) -> SearchRange | tuple[str, ListNode]:
     field = f"search.{path}"
     if path == "seed":
         _refuse(field, "a seed is not searched for; give seeds to try each trial with", node)
@@ -118,7 +118,7 @@ def _axis(path: str, node: Node) -> Range | tuple[str, ListNode]:
     return path, given
 
 
-def _range(path: str, whole: bool, node: MapNode, bounds: Node) -> Range:
+def _range(path: str, whole: bool, node: MapNode, bounds: Node) -> SearchRange:
     kind = "int" if whole else "float"
     field = f"search.{path}"
     if not isinstance(bounds, ListNode) or len(bounds.items) != 2:
@@ -132,10 +132,10 @@ def _range(path: str, whole: bool, node: MapNode, bounds: Node) -> Range:
         if not 0 < step <= high - low:
             _refuse(f"{field}.step", f"{step:g} is not between 0 and {high - low:g}", node.entries["step"])
         if log:
-            _refuse(f"{field}.step", "a logarithmic range has no step; leave one of them out", node)
+            _refuse(f"{field}.step", "a logarithmic range has no step; omit one of them", node)
     if log and low <= 0:
         _refuse(f"{field}.log", f"the low end {low:g} has no logarithm; begin above 0", bounds)
-    return Range(path, low, high, whole, log, step)
+    return SearchRange(path, low, high, whole, log, step)
 
 
 def _log(field: str, node: MapNode) -> bool:
@@ -156,11 +156,11 @@ def _number(field: str, node: Node, whole: bool) -> float:
 
 
 def _refuse(field: str, what: str, node: Node) -> NoReturn:
-    raise Invalid("not a valid sweep", [Violation(field, what, node.where)])
+    raise InvalidError("not a valid sweep", [Violation(field, what, node.where)])
 
 
-def stored_at(plain: Mapping[str, Any], path: str) -> Any:
-    """What a spec, as plain values, holds at a field path."""
+def value_at(plain: Mapping[str, Any], path: str) -> Any:
+    """Value at a field path of a plain spec; None when absent."""
     at: Any = plain
     for part in field_parts(path):
         if not isinstance(at, Mapping) or part not in at:
@@ -169,6 +169,6 @@ def stored_at(plain: Mapping[str, Any], path: str) -> Any:
     return at
 
 
-def unlisted(axes: Sequence[Axis]) -> list[str]:
-    """Paths without an end of values, which no grid can hold."""
+def unbounded_paths(axes: Sequence[Axis]) -> list[str]:
+    """Paths of continuous ranges, which a grid cannot hold."""
     return [axis.path for axis in axes if axis.values() is None]

@@ -1,4 +1,4 @@
-"""An Optuna study folded from trials. It is never stored: whoever starts again folds it again."""
+"""An Optuna study folded from trials. It is not stored; a restarted sweep folds it again."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from runspine.errors import Invalid
-from runspine.sweep.plan import Plan
-from runspine.sweep.space import Choice, Point
-from runspine.sweep.trials import State, Trial
+from runspine.errors import InvalidError
+from runspine.sweep.plan import SweepPlan
+from runspine.sweep.space import Point, SearchChoice
+from runspine.sweep.trials import Trial, TrialState
 
 try:
     import optuna
 except ModuleNotFoundError as error:
-    raise Invalid("a sweep needs Optuna: pip install 'runspine[sweep]'") from error
+    raise InvalidError("a sweep needs Optuna: pip install 'runspine[sweep]'") from error
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -24,76 +24,76 @@ REDUCTION = 3
 
 
 class StudyFold:
-    """What to try next, and whom to give up."""
+    """Suggests the next point and decides which trials to prune."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SweepPlan) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._plan = plan
         self._space = {axis.path: _distribution(axis) for axis in plan.axes}
-        # Hyperband deals trials to brackets by the study's name, so it has to be the sweep's.
+        # Hyperband assigns trials to brackets by the name of the study, so it has to be the id of the sweep.
         self._study = optuna.create_study(
             study_name=plan.id,
             direction=optuna.study.StudyDirection[plan.direction.upper()],
             sampler=_sampler(plan, 0),
             pruner=_pruner(plan),
         )
-        self._asked: list[Any] = []
+        self._trials: list[Any] = []
         self._reported: list[int] = []
-        self._told: set[int] = set()
-        self._doomed: set[int] = set()
+        self._finished: set[int] = set()
+        self._pruned: set[int] = set()
 
     def feed(self, trials: Sequence[Trial]) -> None:
-        """Take in what is new. Trials are numbered without a gap."""
+        """Update the study. Trials are numbered without gaps."""
         for trial in trials:
-            if trial.number == len(self._asked):
+            if trial.number == len(self._trials):
                 self._study.enqueue_trial(trial.point)
-                self._ask()
+                self._start_trial()
             self._report(trial)
         for trial in trials:
-            self._tell(trial)
+            self._finish_trial(trial)
 
     def suggest(self) -> Point:
-        """Where the next trial should be; it counts as under way from now on."""
-        number = len(self._asked)
+        """Point of the next trial; the study counts it as running."""
+        number = len(self._trials)
         if self._plan.sampler == "grid":
             self._study.enqueue_trial(self._plan.grid()[number])
         self._study.sampler = _sampler(self._plan, number)
-        return dict(self._ask().params)
+        return dict(self._start_trial().params)
 
-    def doomed(self, trial: Trial) -> bool:
-        """Whether the pruner has given it up."""
-        return trial.number in self._doomed
+    def should_prune(self, trial: Trial) -> bool:
+        """Whether the pruner has stopped the trial."""
+        return trial.number in self._pruned
 
-    def _ask(self) -> Any:
-        asked = self._study.ask(self._space)
-        self._asked.append(asked)
+    def _start_trial(self) -> Any:
+        optuna_trial = self._study.ask(self._space)
+        self._trials.append(optuna_trial)
         self._reported.append(0)
-        return asked
+        return optuna_trial
 
     def _report(self, trial: Trial) -> None:
-        if trial.number in self._told:
+        if trial.number in self._finished:
             return
-        asked, known = self._asked[trial.number], self._reported[trial.number]
+        optuna_trial, known = self._trials[trial.number], self._reported[trial.number]
         for rung, value in enumerate(trial.rungs[known:], known + 1):
-            asked.report(value, rung)
-            if asked.should_prune():
-                self._doomed.add(trial.number)
+            optuna_trial.report(value, rung)
+            if optuna_trial.should_prune():
+                self._pruned.add(trial.number)
         self._reported[trial.number] = max(known, len(trial.rungs))
 
-    def _tell(self, trial: Trial) -> None:
-        if trial.state == State.RUNNING or trial.number in self._told:
+    def _finish_trial(self, trial: Trial) -> None:
+        if trial.state == TrialState.RUNNING or trial.number in self._finished:
             return
-        self._told.add(trial.number)
-        if trial.state == State.COMPLETED:
+        self._finished.add(trial.number)
+        if trial.state == TrialState.COMPLETED:
             self._study.tell(trial.number, trial.value)
-        elif trial.state == State.PRUNED and trial.rungs:
+        elif trial.state == TrialState.PRUNED and trial.rungs:
             self._study.tell(trial.number, state=optuna.trial.TrialState.PRUNED)
         else:
             self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
 
 def _distribution(axis: Any) -> BaseDistribution:
-    if isinstance(axis, Choice):
+    if isinstance(axis, SearchChoice):
         return optuna.distributions.CategoricalDistribution(list(range(len(axis.nodes))))
     if axis.whole:
         return optuna.distributions.IntDistribution(
@@ -104,8 +104,8 @@ def _distribution(axis: Any) -> BaseDistribution:
         return optuna.distributions.FloatDistribution(axis.low, axis.high, log=axis.log, step=axis.step)
 
 
-def _sampler(plan: Plan, number: int) -> Any:
-    """Its dice follow from sweep and trial, so that starting again asks for the same."""
+def _sampler(plan: SweepPlan, number: int) -> Any:
+    """Sampler seeded by sweep and trial, so that a restart suggests the same points."""
     seed = int.from_bytes(hashlib.sha256(f"{plan.id}/{number}".encode()).digest()[:4], "big")
     if plan.sampler != "tpe":
         return optuna.samplers.RandomSampler(seed=seed)
@@ -114,7 +114,7 @@ def _sampler(plan: Plan, number: int) -> Any:
         return optuna.samplers.TPESampler(seed=seed, n_startup_trials=plan.startup, constant_liar=True)
 
 
-def _pruner(plan: Plan) -> Any:
+def _pruner(plan: SweepPlan) -> Any:
     match plan.pruner:
         case "median":
             return optuna.pruners.MedianPruner(n_startup_trials=plan.startup)

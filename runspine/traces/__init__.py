@@ -1,1 +1,1 @@
-"""A run as a trace: where its time went, for whoever looks at traces of OpenTelemetry."""
+"""The facts of a run as a trace of OpenTelemetry: spans, and their export over OTLP."""

@@ -1,4 +1,4 @@
-"""OTLP over http, in its JSON form: what every collector takes, without a package of our own."""
+"""Export of spans with OTLP over HTTP, in its JSON encoding. Needs no package."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runspine import __version__
-from runspine.errors import Invalid, Refused, Unreachable
-from runspine.traces.spans import Attribute, Event, Span, span_id, trace_id
+from runspine.errors import InvalidError, RefusedError, UnreachableError
+from runspine.traces.spans import Attribute, Span, SpanEvent, span_id, trace_id
 
 INTERNAL = 1
 OK, ERROR = 1, 2
@@ -28,34 +28,34 @@ def request_of(runs: Mapping[str, Sequence[Span]]) -> dict[str, Any]:
 
 
 def place_of(url: str) -> str:
-    """The whole address: a collector's own, with the path that the protocol names behind it."""
+    """The URL of a collector's traces: its own, with the path of the protocol."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise Invalid(f"{url}: expected http:// or https:// and a host, such as http://127.0.0.1:4318")
+        raise InvalidError(f"{url}: expected http:// or https:// and a host, such as http://127.0.0.1:4318")
     return url if url.endswith(PATH) else url.rstrip("/") + PATH
 
 
 def headers_of(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """From OTEL_EXPORTER_OTLP_HEADERS, as the specification writes them: name=value,name=value."""
+    """Headers from OTEL_EXPORTER_OTLP_HEADERS: name=value,name=value."""
     given = environment.get("OTEL_EXPORTER_OTLP_HEADERS", "")
     found = (part.partition("=") for part in given.split(",") if "=" in part)
     return {name.strip(): urllib.parse.unquote(value.strip()) for name, _, value in found}
 
 
 def send(url: str, body: Mapping[str, Any], seconds: float = 30.0) -> None:
-    """Raises Unreachable, Refused."""
+    """Send a request to a collector. Raises UnreachableError and RefusedError."""
     headers = {"Content-Type": "application/json", **headers_of()}
-    asked = urllib.request.Request(place_of(url), json.dumps(body).encode(), headers, method="POST")
+    request = urllib.request.Request(place_of(url), json.dumps(body).encode(), headers, method="POST")
     try:
-        with urllib.request.urlopen(asked, timeout=seconds) as answer:
-            said = json.loads(answer.read() or b"{}")
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            reply = json.loads(answer.read() or b"{}")
     except urllib.error.HTTPError as error:
-        raise Refused(f"{url} answered {error.code} {error.reason}") from error
+        raise RefusedError(f"{url} answered {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:
-        raise Unreachable(f"no collector takes traces at {url}: {error}") from error
-    partial = said.get("partialSuccess") or {} if isinstance(said, dict) else {}
+        raise UnreachableError(f"no collector takes traces at {url}: {error}") from error
+    partial = reply.get("partialSuccess") or {} if isinstance(reply, dict) else {}
     if int(partial.get("rejectedSpans", 0)):
-        raise Refused(f"{url} took not all: {partial.get('errorMessage', '')}")
+        raise RefusedError(f"{url} rejected some spans: {partial.get('errorMessage', '')}")
 
 
 def _span(run_id: str, span: Span) -> dict[str, Any]:
@@ -71,14 +71,14 @@ def _span(run_id: str, span: Span) -> dict[str, Any]:
     }
     if span.parent:
         made["parentSpanId"] = span_id(run_id, span.parent)
-    if span.flaw is not None:
-        made["status"] = {"code": ERROR, "message": span.flaw} if span.flaw else {"code": OK}
+    if span.error is not None:
+        made["status"] = {"code": ERROR, "message": span.error} if span.error else {"code": OK}
     return made
 
 
-def _event(event: Event) -> dict[str, Any]:
-    told = _attributes(event.attributes)
-    return {"name": event.name, "timeUnixNano": str(event.at * 1000), "attributes": told}
+def _event(event: SpanEvent) -> dict[str, Any]:
+    attributes = _attributes(event.attributes)
+    return {"name": event.name, "timeUnixNano": str(event.at * 1000), "attributes": attributes}
 
 
 def _attributes(values: Mapping[str, Attribute]) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def _value(value: Attribute) -> dict[str, Any]:
         case bool():
             return {"boolValue": value}
         case int():
-            # As the protocol's JSON writes 64 bits.
+            # The JSON encoding writes 64-bit integers as strings.
             return {"intValue": str(value)}
         case float():
             return {"doubleValue": value}

@@ -11,12 +11,12 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 
 Attribute = str | int | float | bool
 
-# Named on the span in whose time they fall.
+# Facts that become events of a span.
 EVENTS = ("run_went_stale", "run_came_back", "run_cancel_requested", "artifact_produced", "artifact_given_up")
 
 
 @dataclass(slots=True)
-class Event:
+class SpanEvent:
     name: str
     at: int
     attributes: dict[str, Attribute] = field(default_factory=dict)
@@ -24,17 +24,17 @@ class Event:
 
 @dataclass(slots=True)
 class Span:
-    """Times are microseconds; an empty parent is the root's."""
+    """Times are in microseconds; the root has an empty parent."""
 
     name: str
     key: str
     parent: str
     began: int
     ended: int = 0
-    # None while nothing is known; then the reason, empty when it went well.
-    flaw: str | None = None
+    # None while it is not known; then the error, empty for success.
+    error: str | None = None
     attributes: dict[str, Attribute] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: list[SpanEvent] = field(default_factory=list)
 
 
 def trace_id(run_id: str) -> str:
@@ -46,7 +46,7 @@ def span_id(run_id: str, key: str) -> str:
 
 
 def spans_of(run_id: str, facts: Iterable[Fact]) -> list[Span]:
-    """The run, each wait and each attempt in it, and each file's way into the registry."""
+    """Spans of the run, of each wait and attempt, and of the verification of each file."""
     fold = _Fold(run_id)
     for fact in sorted(facts, key=lambda fact: fact.at):
         fold.apply(fact)
@@ -77,20 +77,20 @@ class _Fold:
         return [self.root, *self.waits.values(), *self.attempts.values(), *self.files]
 
     def _run_submitted(self, fact: Fact) -> None:
-        said = fact.run_submitted
+        submitted = fact.run_submitted
         self.root.began = fact.at
-        self.root.name = f"run {said.name}"
-        self.root.attributes |= {"runspine.name": said.name, **_spec(said.spec)}
+        self.root.name = f"run {submitted.name}"
+        self.root.attributes |= {"runspine.name": submitted.name, **_spec(submitted.spec)}
 
     def _run_queued(self, fact: Fact) -> None:
         self._wait(fact.run_queued.attempt, fact.at)
 
     def _run_requeued(self, fact: Fact) -> None:
-        said = fact.run_requeued
-        before = self.attempts.get(said.attempt - 1)
+        requeued = fact.run_requeued
+        before = self.attempts.get(requeued.attempt - 1)
         if before is not None and not before.ended:
-            before.ended, before.flaw = fact.at, said.reason or "lost"
-        self._wait(said.attempt, fact.at)
+            before.ended, before.error = fact.at, requeued.reason or "lost"
+        self._wait(requeued.attempt, fact.at)
 
     def _wait(self, attempt: int, at: int) -> None:
         key = f"queued/{attempt}"
@@ -99,28 +99,28 @@ class _Fold:
         )
 
     def _attempt_started(self, fact: Fact) -> None:
-        said = fact.attempt_started
-        if wait := self.waits.get(said.attempt):
-            wait.ended, wait.flaw = fact.at, ""
+        started = fact.attempt_started
+        if wait := self.waits.get(started.attempt):
+            wait.ended, wait.error = fact.at, ""
         attributes: dict[str, Attribute] = {
-            "runspine.attempt": said.attempt,
-            "runspine.worker_id": said.worker_id,
-            "host.name": said.host,
+            "runspine.attempt": started.attempt,
+            "runspine.worker_id": started.worker_id,
+            "host.name": started.host,
         }
-        if said.HasField("resumed_from"):
-            attributes["runspine.resumed_from_step"] = said.resumed_from.step
-        key = f"attempt/{said.attempt}"
-        self.attempts[said.attempt] = Span(
-            f"attempt {said.attempt}", key, "run", fact.at, attributes=attributes
+        if started.HasField("resumed_from"):
+            attributes["runspine.resumed_from_step"] = started.resumed_from.step
+        key = f"attempt/{started.attempt}"
+        self.attempts[started.attempt] = Span(
+            f"attempt {started.attempt}", key, "run", fact.at, attributes=attributes
         )
 
     def _attempt_exited(self, fact: Fact) -> None:
-        said = fact.attempt_exited
-        if span := self.attempts.get(said.attempt):
+        exited = fact.attempt_exited
+        if span := self.attempts.get(exited.attempt):
             span.ended = fact.at
-            well = said.outcome == EXITED and said.exit_code == 0
-            span.flaw = "" if well else said.reason or f"exit code {said.exit_code}"
-            span.attributes |= {"process.exit.code": said.exit_code, "runspine.steps": said.counts.steps}
+            well = exited.outcome == EXITED and exited.exit_code == 0
+            span.error = "" if well else exited.reason or f"exit code {exited.exit_code}"
+            span.attributes |= {"process.exit.code": exited.exit_code, "runspine.steps": exited.counts.steps}
 
     def _run_completed(self, fact: Fact) -> None:
         self._end(fact.at, "")
@@ -131,29 +131,29 @@ class _Fold:
     def _run_cancelled(self, fact: Fact) -> None:
         self._end(fact.at, f"cancelled: {fact.run_cancelled.reason}".removesuffix(": "))
 
-    def _end(self, at: int, flaw: str) -> None:
-        self.root.ended, self.root.flaw = at, flaw
+    def _end(self, at: int, error: str) -> None:
+        self.root.ended, self.root.error = at, error
 
     def _artifact_indexed(self, fact: Fact) -> None:
-        said = fact.artifact_indexed
-        made = said.artifact
+        indexed = fact.artifact_indexed
+        made = indexed.artifact
         attributes: dict[str, Attribute] = {"runspine.kind": made.kind, "runspine.bytes": made.size}
         parent = f"attempt/{made.attempt}" if made.attempt in self.attempts else "run"
         key = f"file/{made.attempt}/{made.name}/{made.digest}"
-        began = min(said.produced_at or fact.at, fact.at)
+        began = min(indexed.produced_at or fact.at, fact.at)
         self.files.append(Span(f"verify {made.name}", key, parent, began, fact.at, "", attributes))
 
     def _event(self, kind: str, fact: Fact) -> None:
-        said = getattr(fact, kind)
-        span = self.attempts.get(getattr(said, "attempt", 0), self.root)
-        names = [name for name in ("kind", "name", "reason", "requested_by") if getattr(said, name, "")]
+        body = getattr(fact, kind)
+        span = self.attempts.get(getattr(body, "attempt", 0), self.root)
+        names = [name for name in ("kind", "name", "reason", "requested_by") if getattr(body, name, "")]
         span.events.append(
-            Event(kind.replace("_", " "), fact.at, {name: getattr(said, name) for name in names})
+            SpanEvent(kind.replace("_", " "), fact.at, {name: getattr(body, name) for name in names})
         )
 
 
 def _spec(spec: RunSpec) -> dict[str, Attribute]:
-    told: dict[str, Attribute] = {
+    attributes: dict[str, Attribute] = {
         "runspine.env": spec.env,
         "runspine.algo": spec.algo,
         "runspine.runner": spec.runner,
@@ -161,5 +161,5 @@ def _spec(spec: RunSpec) -> dict[str, Attribute]:
         "runspine.project": spec.project,
     }
     if spec.HasField("seed"):
-        told["runspine.seed"] = spec.seed
-    return {name: value for name, value in told.items() if value != ""}
+        attributes["runspine.seed"] = spec.seed
+    return {name: value for name, value in attributes.items() if value != ""}

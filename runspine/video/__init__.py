@@ -1,1 +1,1 @@
-"""Short clips of episodes, made from what was recorded, never in the training loop."""
+"""Video files: clips of episodes and live recordings, never made in the training loop."""

@@ -1,4 +1,4 @@
-"""An episode played again for the camera: same env, same beginning, same actions. Needs gymnasium."""
+"""Films an episode by replaying it in an env that draws. Needs gymnasium."""
 
 from __future__ import annotations
 
@@ -7,50 +7,52 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from runspine.replay.camera import Camera, NoFrame
-from runspine.sdk.beginning import Beginning, begin
+from runspine.replay.camera import Camera, FrameError
 from runspine.sdk.drawing import HEADLESS, RGB
-from runspine.video.clip import Clip, Frame, NoVideo, encode
+from runspine.sdk.episode_start import EpisodeStart, begin
+from runspine.video.clip import Clip, Frame, VideoError, encode
 
 
 def film(
     env_id: str,
     kwargs: dict[str, Any],
-    how: Beginning,
+    how: EpisodeStart,
     actions: Sequence[Any],
     path: Path,
     *,
-    most: int,
+    limit: int,
     resets: int = 0,
 ) -> Clip:
-    """A clip of at most so many frames, the first one before any action. Raises NoVideo.
+    """Write a clip of at most `limit` frames, the first one before any action. Raises VideoError.
 
-    `resets` are made before, for envs that carry something over from one episode to the next.
+    `resets` is the number of resets before, for envs that keep state across episodes.
     """
     env = make_env(env_id, kwargs)
     try:
         camera = Camera(env, env_id)
-        return encode(_frames(env, camera, how, actions, resets), path, fps=camera.fps, most=most)
-    except NoFrame as error:
-        raise NoVideo(str(error)) from error
+        return encode(_frames(env, camera, how, actions, resets), path, fps=camera.fps, limit=limit)
+    except FrameError as error:
+        raise VideoError(str(error)) from error
     finally:
         env.close()
 
 
 def make_env(env_id: str, kwargs: dict[str, Any]) -> Any:
-    """An env that draws. Raises NoVideo."""
+    """Make an env that draws. Raises VideoError."""
     for name, value in HEADLESS.items():
         os.environ.setdefault(name, value)
     import gymnasium
 
     try:
         return gymnasium.make(env_id, **{**kwargs, "render_mode": RGB})
-    # An env is somebody else's code: whatever it raises is the reason why there is no clip.
+    # An env may raise anything: that is then the reason why there is no clip.
     except Exception as error:
-        raise NoVideo(f"{env_id} cannot be made for pictures: {type(error).__name__}: {error}") from error
+        raise VideoError(f"{env_id} cannot be made for pictures: {type(error).__name__}: {error}") from error
 
 
-def _frames(env: Any, camera: Camera, how: Beginning, actions: Sequence[Any], resets: int) -> Iterator[Frame]:
+def _frames(
+    env: Any, camera: Camera, how: EpisodeStart, actions: Sequence[Any], resets: int
+) -> Iterator[Frame]:
     begin(env, how, resets)
     yield camera.take()
     for action in actions:

@@ -1,4 +1,4 @@
-"""A clip again from telemetry: the recorded episode is played once more, proven, and drawn."""
+"""Films a recorded episode from its telemetry: replayed, verified and drawn."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from pathlib import Path
 
 import numpy as np
 
-from runspine.replay import NoEnv, Record, Replay
-from runspine.replay.camera import NoFrame
+from runspine.replay import EnvMissingError, EpisodeRecord, Replay
+from runspine.replay.camera import FrameError
 from runspine.replay.film import Film, filmed
-from runspine.video.clip import DEFAULT_FRAMES, Clip, Frame, NoVideo, encode
+from runspine.video.clip import DEFAULT_FRAMES, Clip, Frame, VideoError, encode
 
 
-def rebuild(record: Record, path: Path, *, most: int = DEFAULT_FRAMES) -> Clip:
-    """The clip of an episode, of at most so many frames. Raises NoVideo, also when it comes out otherwise."""
+def rebuild(record: EpisodeRecord, path: Path, *, limit: int = DEFAULT_FRAMES) -> Clip:
+    """Write a clip of an episode, of at most `limit` frames.
+
+    Raises VideoError, also when the replay diverges.
+    """
     replay = Replay(record)
     try:
         if (divergence := replay.verdict.divergence) is not None:
-            raise NoVideo(f"episode {record.id} does not come out as it was recorded: {divergence}")
+            raise VideoError(f"episode {record.id} does not come out as it was recorded: {divergence}")
         film = filmed(replay)
         frames = _frames(film)
         first = next(frames, None)
         if first is None or film.source != "env":
-            raise NoVideo(f"{record.env.env_id} draws no frames")
-        return encode(_with(first, frames), path, fps=film.fps, most=most)
-    except (NoEnv, NoFrame) as error:
-        raise NoVideo(str(error)) from error
+            raise VideoError(f"{record.env.env_id} draws no frames")
+        return encode(_with(first, frames), path, fps=film.fps, limit=limit)
+    except (EnvMissingError, FrameError) as error:
+        raise VideoError(str(error)) from error
 
 
 def _frames(film: Film) -> Iterator[Frame]:

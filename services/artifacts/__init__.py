@@ -1,1 +1,1 @@
-"""The artifacts service: verifies, keeps and prunes what runs leave behind."""
+"""The artifacts service: verifies artifacts, maintains the registry of checkpoints, prunes."""

@@ -1,4 +1,4 @@
-"""Start the artifacts service: settings, adapters, loops."""
+"""Start the artifacts service: settings, adapters, gRPC server, loops."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import sys
 
 from prometheus_client import REGISTRY
 
-from runspine.artifact_blobs import ArtifactS3Blobs
-from runspine.grpc_server import refuse_open_doors, serving
-from runspine.log.jetstream import JetStreamLog
-from runspine.log.publisher import Publisher
-from runspine.log.streams import wait_for_streams
-from runspine.log.subjects import ARTIFACTS, ATTEMPTS, RUNS
-from runspine.projection import Projector
-from runspine.service import Health, open_link, run_service
+from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.projection import Projector
+from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.streams import wait_for_streams
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
+from runspine.rpc.server import check_listener, serving
+from runspine.service.process import Health, open_link, run_service
+from runspine.services.artifacts.assembly import Assembly
+from runspine.services.artifacts.core.catalog import ArtifactCatalog
+from runspine.services.artifacts.edges.metrics import CatalogCollector
+from runspine.services.artifacts.servicer import ArtifactServicer
+from runspine.services.artifacts.settings import ArtifactsSettings
+from runspine.storage.artifact_blobs import ArtifactS3Blobs
 from runspine.wire.v1.artifacts_pb2_grpc import add_ArtifactServiceServicer_to_server
-from services.artifacts.assembly import Assembly
-from services.artifacts.core.catalog import Catalog
-from services.artifacts.edges.metrics import CatalogCollector
-from services.artifacts.servicer import ArtifactServicer
-from services.artifacts.settings import ArtifactsSettings
 
 SERVICE = "runspine.wire.v1.ArtifactService"
 
@@ -31,13 +31,13 @@ async def serve(settings: ArtifactsSettings, health: Health) -> None:
         await wait_for_streams(link, RUNS, ATTEMPTS, ARTIFACTS, timeout=float("inf"))
         log = JetStreamLog(link, publisher)
         blobs = ArtifactS3Blobs(settings, settings.s3_public_endpoint)
-        catalog = Catalog()
+        catalog = ArtifactCatalog()
         projector = Projector(log, None if settings.ignore_snapshot else blobs, catalog)
         await projector.start()
         REGISTRY.register(CatalogCollector(catalog))
         parts = Assembly(settings, log, blobs, catalog, projector)
         health.add(lambda: parts.checker.trouble)
-        servicer = ArtifactServicer(parts.desk)
+        servicer = ArtifactServicer(parts.context)
         async with serving(settings, [SERVICE], lambda s: add_ArtifactServiceServicer_to_server(servicer, s)):
             starting.clear()
             await parts.run()
@@ -45,5 +45,5 @@ async def serve(settings: ArtifactsSettings, health: Health) -> None:
 
 if __name__ == "__main__":
     chosen = ArtifactsSettings.from_environment()
-    refuse_open_doors(chosen)
+    check_listener(chosen)
     sys.exit(run_service("artifacts", chosen, lambda health: serve(chosen, health)))

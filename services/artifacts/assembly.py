@@ -1,60 +1,62 @@
-"""The parts of the service put together, and the loops that keep it going."""
+"""Wires the parts of the artifacts service together and runs its loops."""
 
 from __future__ import annotations
 
-from runspine.artifact_blobs import ArtifactBlobs
-from runspine.log import EventLog
-from runspine.log.subjects import ARTIFACTS, ATTEMPTS, RUNS
-from runspine.projection import Projector
+from runspine.eventlog import EventLog
+from runspine.eventlog.projection import Projector
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
+from runspine.services.artifacts.calls.context import CallContext
+from runspine.services.artifacts.core.catalog import ArtifactCatalog
+from runspine.services.artifacts.edges.checker import ObjectChecker
+from runspine.services.artifacts.edges.command_handler import CommandHandler
+from runspine.services.artifacts.edges.imports import Imports
+from runspine.services.artifacts.edges.indexer import Indexer
+from runspine.services.artifacts.edges.inventory import Inventory
+from runspine.services.artifacts.edges.janitor import Janitor
+from runspine.services.artifacts.edges.object_store import ObjectStore
+from runspine.services.artifacts.edges.scrubber import ObjectScrubber
+from runspine.services.artifacts.edges.verification import ObjectVerification
+from runspine.services.artifacts.settings import ArtifactsSettings
+from runspine.storage.artifact_blobs import ArtifactBlobs
 from runspine.tasks import run_together
-from services.artifacts.calls.desk import Desk
-from services.artifacts.core.catalog import Catalog
-from services.artifacts.edges.checker import Checker
-from services.artifacts.edges.clerk import Clerk
-from services.artifacts.edges.imports import Imports
-from services.artifacts.edges.indexer import Indexer
-from services.artifacts.edges.inventory import Inventory
-from services.artifacts.edges.janitor import Janitor
-from services.artifacts.edges.scrubber import Scrubber
-from services.artifacts.edges.storekeeper import Storekeeper
-from services.artifacts.edges.verifying import Verifying
-from services.artifacts.settings import ArtifactsSettings
 
 
 class Assembly:
+    """The parts of the artifacts service and its loops."""
+
     def __init__(
         self,
         settings: ArtifactsSettings,
         event_log: EventLog,
         blobs: ArtifactBlobs,
-        catalog: Catalog,
+        catalog: ArtifactCatalog,
         projector: Projector,
     ) -> None:
         self._settings = settings
         self._projector = projector
-        clerk = Clerk(event_log, projector)
-        storekeeper = Storekeeper(blobs, catalog, clerk)
-        self.checker = Checker(blobs, storekeeper, settings.gone_seconds)
-        verifying = Verifying(catalog, clerk, self.checker)
-        self._indexer = Indexer(catalog, projector, clerk, self.checker, settings.index_parallel)
+        handler = CommandHandler(event_log, projector)
+        store = ObjectStore(blobs, catalog, handler)
+        self.checker = ObjectChecker(blobs, store, settings.gone_seconds)
+        verification = ObjectVerification(catalog, handler, self.checker)
+        self._indexer = Indexer(catalog, projector, handler, self.checker, settings.index_parallel)
         speed, interval = settings.scrub_mib_per_second * (1 << 20), settings.scrub_hours * 3600
-        self._scrubber = Scrubber(blobs, catalog, verifying, speed, interval)
-        self._janitor = Janitor(catalog, clerk, storekeeper, verifying, settings.janitor_seconds)
+        self._scrubber = ObjectScrubber(blobs, catalog, verification, speed, interval)
+        self._janitor = Janitor(catalog, handler, store, verification, settings.janitor_seconds)
         self._inventory = Inventory(
             blobs,
             catalog,
-            clerk,
-            storekeeper,
+            handler,
+            store,
             grace=settings.orphan_grace_seconds,
             disk=settings.s3_sync_dir,
         )
-        imports = Imports(blobs, clerk, settings.import_mib << 20)
-        self.desk = Desk(
-            catalog, blobs, clerk, verifying, self._janitor, imports, self._inventory, self._scrubber
+        imports = Imports(blobs, handler, settings.import_mib << 20)
+        self.context = CallContext(
+            catalog, blobs, handler, verification, self._janitor, imports, self._inventory, self._scrubber
         )
 
     async def run(self) -> None:
-        """Until one of the loops fails."""
+        """Run until one of the loops fails."""
         projector, settings = self._projector, self._settings
         try:
             await run_together(

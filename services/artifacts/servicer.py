@@ -1,10 +1,10 @@
-"""ArtifactService as it is served."""
+"""ArtifactService over gRPC."""
 
 from __future__ import annotations
 
-from services.artifacts.calls.registry import RegistryCalls
-from services.artifacts.calls.retention import RetentionCalls
+from runspine.services.artifacts.calls.registry import RegistryCalls
+from runspine.services.artifacts.calls.retention import RetentionCalls
 
 
 class ArtifactServicer(RegistryCalls, RetentionCalls):
-    """Each half answers its own calls."""
+    """The calls of the registry and of retention."""

@@ -1,10 +1,10 @@
-"""What the artifacts service is told by its environment."""
+"""Settings of the artifacts service, read from the environment."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from runspine.grpc_server import GrpcSettings
+from runspine.rpc.server import GrpcSettings
 from runspine.settings import Address
 
 
@@ -26,4 +26,4 @@ class ArtifactsSettings(GrpcSettings):
     import_mib: int = Field(4096, ge=1, description="largest checkpoint that can be imported, in MiB")
     snapshot_commits: int = Field(20_000, ge=1, description="commits after which the catalog is stored")
     snapshot_seconds: float = Field(300.0, gt=0, description="seconds after which a changed one is stored")
-    ignore_snapshot: bool = Field(False, description="read the log from its start and keep no old cursor")
+    ignore_snapshot: bool = Field(False, description="read the log from its start instead of the snapshot")

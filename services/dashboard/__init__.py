@@ -1,1 +1,1 @@
-"""The web page: one more subscriber. With it stopped, nothing else changes."""
+"""The dashboard: web pages for all runs. It only reads and calls services; nothing depends on it."""

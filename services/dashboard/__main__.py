@@ -9,77 +9,90 @@ import sys
 
 from nicegui import ui
 
-from runspine.service import Health, run_service
+from runspine.service.process import Health, run_service
+from runspine.services.dashboard.core.run_table import RunTable
+from runspine.services.dashboard.edges.api_curves import add_compare_api, add_curve_api
+from runspine.services.dashboard.edges.api_episodes import add_episode_api
+from runspine.services.dashboard.edges.api_files import add_file_api
+from runspine.services.dashboard.edges.api_live import add_live_api
+from runspine.services.dashboard.edges.backend import Backend
+from runspine.services.dashboard.edges.clip_recording import RecordedClips
+from runspine.services.dashboard.edges.comparisons import Comparisons
+from runspine.services.dashboard.edges.curve_cache import CurveCache
+from runspine.services.dashboard.edges.episode_frames import EpisodeFrames
+from runspine.services.dashboard.edges.live_hub import LiveHub
+from runspine.services.dashboard.edges.responses import add_error_handler
+from runspine.services.dashboard.edges.run_follower import RunFollower
+from runspine.services.dashboard.edges.shared_query import SharedQuery
+from runspine.services.dashboard.edges.site import (
+    Site,
+    build_site,
+    refuse_open_site,
+    serve_site,
+    storage_secret,
+)
+from runspine.services.dashboard.pages import add_pages
+from runspine.services.dashboard.pages.elements.context import PageContext
+from runspine.services.dashboard.pages.elements.refresh import Refresher
+from runspine.services.dashboard.settings import DashboardSettings
 from runspine.tasks import run_together
-from services.dashboard.core.runbook import RunBook
-from services.dashboard.edges.answers import explain_errors
-from services.dashboard.edges.api import add_api
-from services.dashboard.edges.api_episodes import add_episode_api
-from services.dashboard.edges.api_files import add_file_api
-from services.dashboard.edges.api_live import add_live_api
-from services.dashboard.edges.backend import Backend
-from services.dashboard.edges.comparisons import Comparisons
-from services.dashboard.edges.curve_shelf import CurveShelf
-from services.dashboard.edges.following import Following
-from services.dashboard.edges.live import Hub
-from services.dashboard.edges.recording import Clips
-from services.dashboard.edges.shared import Shared
-from services.dashboard.edges.site import build_site, refuse_open_site, serve_site, storage_secret
-from services.dashboard.edges.theatre import Theatre
-from services.dashboard.pages import add_pages
-from services.dashboard.pages.desk import Desk
-from services.dashboard.pages.heart import Heart
-from services.dashboard.settings import DashboardSettings
 
 
 async def serve(settings: DashboardSettings, health: Health) -> None:
+    """Wire the parts together and run them until cancelled."""
     async with Backend(settings) as backend:
-        following = Following(backend.seen_by(settings.token.get_secret_value()), RunBook())
-        health.add(lambda: following.trouble)
+        runs = RunFollower(backend.access(settings.token.get_secret_value()), RunTable())
+        health.add(lambda: runs.trouble)
         site = build_site(settings)
         frames, clips = settings.dashboard_dir / "frames", settings.dashboard_dir / "clips"
-        # Caches: what an earlier process drew is drawn again when somebody wants it.
+        # Caches of an earlier process; frames and clips are made again on demand.
         for folder in (frames, clips):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        hub = Hub(settings)
-        theatre = Theatre(backend, frames)
-        shelf, shared, heart = CurveShelf(following.book), Shared(), Heart()
-        comparisons = Comparisons(following.book, shared)
-        explain_errors(site.app)
-        add_api(site.app, backend, shelf, comparisons)
-        add_episode_api(site.app, theatre)
+        hub = LiveHub(settings)
+        episode_frames = EpisodeFrames(backend, frames)
+        curves, shared, refresher = CurveCache(runs.table), SharedQuery(), Refresher()
+        comparisons = Comparisons(runs.table, shared)
+        add_error_handler(site.app)
+        add_curve_api(site.app, backend, curves)
+        add_compare_api(site.app, backend, comparisons)
+        add_episode_api(site.app, episode_frames)
         add_file_api(site.app, backend)
-        add_live_api(site.app, backend, site.doors, hub, Clips(clips))
+        add_live_api(site.app, backend, site.login, hub, RecordedClips(clips))
         add_pages(
-            Desk(
+            PageContext(
                 backend,
-                following,
-                site.doors,
+                runs,
+                site.login,
                 hub,
-                shelf,
+                curves,
                 shared,
                 comparisons,
-                heart,
+                refresher,
                 settings.telemetry_metrics,
             )
         )
-        ui.run_with(
-            site.app,
-            title="Runspine",
-            dark=None,
-            storage_secret=storage_secret(settings.dashboard_dir),
-            reconnect_timeout=10.0,
-            show_welcome_message=False,
-        )
+        mount_pages(site)
         try:
-            await run_together(following.run(), serve_site(site), hub.run(), heart.run())
+            await run_together(runs.run(), serve_site(site), hub.run(), refresher.run())
         finally:
-            await theatre.close()
+            await episode_frames.close()
+
+
+def mount_pages(site: Site) -> None:
+    """Mount NiceGUI's pages on the web server."""
+    ui.run_with(
+        site.app,
+        title="Runspine",
+        dark=None,
+        storage_secret=storage_secret(site.settings.dashboard_dir),
+        reconnect_timeout=10.0,
+        show_welcome_message=False,
+    )
 
 
 if __name__ == "__main__":
-    chosen = DashboardSettings.from_environment()
-    refuse_open_site(chosen)
-    # NiceGUI keeps what a browser's owner has set in files of this folder.
-    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(chosen.dashboard_dir / "storage"))
-    sys.exit(run_service("dashboard", chosen, lambda health: serve(chosen, health)))
+    loaded = DashboardSettings.from_environment()
+    refuse_open_site(loaded)
+    # NiceGUI stores the preferences of users in files of this folder.
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(loaded.dashboard_dir / "storage"))
+    sys.exit(run_service("dashboard", loaded, lambda health: serve(loaded, health)))

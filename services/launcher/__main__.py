@@ -1,28 +1,28 @@
-"""python -m services.launcher"""
+"""Start the launcher: settings, pools, one reconciler for each pool."""
 
 from __future__ import annotations
 
 import sys
 
-from runspine.log.jetstream import JetStreamLog
-from runspine.log.publisher import Publisher
-from runspine.log.streams import wait_for_streams
-from runspine.log.subjects import ATTEMPTS, RUNS
-from runspine.projection import Projector
-from runspine.service import Health, open_link, run_service
+from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.projection import Projector
+from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.streams import wait_for_streams
+from runspine.eventlog.subjects import ATTEMPTS, RUNS
+from runspine.service.process import Health, open_link, run_service
+from runspine.services.launcher.assembly import open_launchers
+from runspine.services.launcher.core.runs import OpenRuns
+from runspine.services.launcher.edges.reconciler import PoolReconciler
+from runspine.services.launcher.pools import Pool, PoolsFileError, read_pools
+from runspine.services.launcher.settings import LauncherSettings
 from runspine.tasks import run_together
-from services.launcher.assembly import open_launchers
-from services.launcher.core.runs import Runs
-from services.launcher.edges.keeper import Keeper
-from services.launcher.pools import Pool, WrongPools, read_pools
-from services.launcher.settings import LauncherSettings
 
 
 def main() -> int:
     settings = LauncherSettings.from_environment()
     try:
         pools = read_pools(settings.launcher_pools)
-    except WrongPools as error:
+    except PoolsFileError as error:
         print(error, file=sys.stderr)
         return 2
     return run_service("launcher", settings, lambda health: launch(settings, dict(pools), health))
@@ -35,17 +35,19 @@ async def launch(settings: LauncherSettings, pools: dict[str, Pool], health: Hea
         open_launchers(pools) as launchers,
     ):
         await wait_for_streams(link, RUNS, ATTEMPTS, timeout=float("inf"))
-        runs = Runs()
+        runs = OpenRuns()
         projector = Projector(JetStreamLog(link, publisher), None, runs)
         await projector.start()
-        keepers = [
-            Keeper(name, pool, launchers[name], runs, projector, settings.launcher_seconds)
+        reconcilers = [
+            PoolReconciler(name, pool, launchers[name], runs, projector, settings.launcher_seconds)
             for name, pool in pools.items()
         ]
-        for keeper in keepers:
-            health.add(keeper.told)
+        for reconciler in reconcilers:
+            health.add(reconciler.health)
         await run_together(
-            projector.follow(RUNS), projector.follow(ATTEMPTS), *(keeper.run() for keeper in keepers)
+            projector.follow(RUNS),
+            projector.follow(ATTEMPTS),
+            *(reconciler.run() for reconciler in reconcilers),
         )
 
 

@@ -1,12 +1,12 @@
-"""One adapter for each pool. Only what a pool asks for is imported: each needs a package of its own."""
+"""Opens one adapter for each pool. Only the adapters in use are imported: each needs a package of its own."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from services.launcher.launchers.port import Launcher
-from services.launcher.pools import KubernetesPool, Pool, RayPool
+from runspine.services.launcher.engines.port import Launcher
+from runspine.services.launcher.pools import KubernetesPool, Pool, RayPool
 
 
 @contextlib.asynccontextmanager
@@ -24,12 +24,12 @@ async def open_launchers(pools: Mapping[str, Pool]) -> AsyncIterator[dict[str, L
 def _open(name: str, pool: Pool) -> Launcher:
     match pool:
         case KubernetesPool():
-            from services.launcher.launchers.kubernetes_jobs import KubernetesJobs, connected
+            from runspine.services.launcher.engines.kubernetes_jobs import KubernetesJobs, connect_api
 
-            return KubernetesJobs(connected(), name, pool)
+            return KubernetesJobs(connect_api(), name, pool)
         case RayPool():
-            from services.launcher.launchers.ray_seats import RaySeats, connect
+            from runspine.services.launcher.engines.ray_actors import RayActors, connect
 
             connect(pool)
-            return RaySeats(name, pool)
+            return RayActors(name, pool)
     raise AssertionError(f"no adapter for {pool!r}")

@@ -1,4 +1,4 @@
-"""The file that says which pools are launched where; every field is checked and named when it is wrong."""
+"""The pools file: which pools are launched on which engine. An error names each wrong field."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from runspine.log.subjects import is_token
+from runspine.eventlog.subjects import is_token
 
 DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 
 
-class WrongPools(Exception):
+class PoolsFileError(Exception):
     """The file cannot be used; the message names each field."""
 
 
@@ -22,11 +22,11 @@ class _Strict(BaseModel):
 
 
 class Pool(_Strict):
-    limit: int = Field(100, ge=1, description="seats at the same time, waiting or running")
+    limit: int = Field(100, ge=1, description="placements at the same time, waiting or running")
     grace_seconds: float = Field(120, ge=0, description="time for uploads after a run has ended")
     cpus: float = Field(1.0, gt=0, description="cores of a run that names none")
     memory_mib: int = Field(2048, ge=64, description="memory of a run that names none")
-    # What the worker itself needs beside the trainer.
+    # Memory of the worker itself, in addition to the trainer's.
     overhead_mib: int = Field(512, ge=0)
 
 
@@ -45,23 +45,23 @@ class KubernetesPool(Pool):
     tolerations: list[dict[str, Any]] = []
     gpu_resource: str = "nvidia.com/gpu"
     runtime_class: DnsName | None = None
-    # Kueue's local queue; Jobs begin suspended then, and Kueue admits them.
+    # Kueue's local queue; Jobs then start suspended, and Kueue admits them.
     queue: DnsName | None = None
-    # From which priority on (0 to 100) a pod gets this class.
+    # Priority class of pods from each priority (0 to 100) on.
     priority_classes: dict[int, DnsName] = {}
-    ttl_seconds: int = Field(3600, ge=0, description="how long an ended Job can be looked at")
+    ttl_seconds: int = Field(3600, ge=0, description="how long an ended Job is kept")
     disk_gib: int = Field(10, ge=1, description="disk for spool and run directory of a run that names none")
     termination_seconds: int = Field(60, ge=1)
 
 
 class RayPool(Pool):
     launcher: Literal["ray"]
-    # A cluster that exists: host:port of its head, `auto`, or ray://host:port.
+    # Address of an existing cluster: host:port of its head, `auto`, or ray://host:port.
     address: str = "auto"
     namespace: str = "runspine"
-    # The Python of the nodes that has runspine with its worker.
+    # The Python on the nodes that has runspine with its worker installed.
     python: str = "python"
-    # A file on each node with RUNSPINE_NATS_URL and its companions, one NAME=value a line.
+    # A file on each node with RUNSPINE_NATS_URL and the other settings, one NAME=value per line.
     env_file: str | None = None
     variables: dict[str, str] = {}
     directory: str = "/tmp/runspine-workers"
@@ -84,16 +84,17 @@ class Pools(_Strict):
 
 
 def read_pools(path: Path) -> dict[str, KubernetesPool | RayPool]:
-    """Raises WrongPools."""
+    """Raises PoolsFileError."""
     try:
         given = yaml.safe_load(path.read_text())
         return TypeAdapter(Pools).validate_python(given).pools
     except OSError as error:
-        raise WrongPools(f"{path}: {error.strerror}") from error
+        raise PoolsFileError(f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise WrongPools(f"{path}: not YAML: {error}") from error
+        raise PoolsFileError(f"{path}: not YAML: {error}") from error
     except ValidationError as error:
         lines = [
-            f"{path}: {'.'.join(map(str, flaw['loc'])) or 'file'}: {flaw['msg']}" for flaw in error.errors()
+            f"{path}: {'.'.join(map(str, found['loc'])) or 'file'}: {found['msg']}"
+            for found in error.errors()
         ]
-        raise WrongPools("\n".join(lines)) from None
+        raise PoolsFileError("\n".join(lines)) from None

@@ -1,4 +1,4 @@
-"""What the launcher is told by its environment."""
+"""Settings of the launcher, read from the environment."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from runspine.settings import ServiceSettings
 
 
 class LauncherSettings(ServiceSettings):
-    launcher_pools: Path = Field(description="YAML file that says which pools are launched where")
-    launcher_seconds: float = Field(1.0, gt=0, description="time between two looks at the engine")
+    launcher_pools: Path = Field(description="YAML file of the pools and their engines")
+    launcher_seconds: float = Field(1.0, gt=0, description="seconds between two reads of the engine's state")

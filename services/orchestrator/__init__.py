@@ -1,0 +1,1 @@
+"""The orchestrator: decides on runs and offers them to workers."""

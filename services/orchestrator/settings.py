@@ -1,21 +1,23 @@
-"""What the orchestrator is told by its environment."""
+"""Settings of the orchestrator, read from the environment."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from runspine.grpc_server import GrpcSettings
+from runspine.rpc.server import GrpcSettings
 
 
 class OrchestratorSettings(GrpcSettings):
-    stale_after: float = Field(15.0, gt=0, description="seconds of silence after which a run is STALE")
-    lost_after: float = Field(
-        60.0, gt=0, description="seconds of silence after which its attempt is given up"
+    stale_after: float = Field(
+        15.0, gt=0, description="seconds without a heartbeat after which a run is STALE"
     )
-    offer_window: int = Field(8, ge=1, le=1000, description="offers that stand on the queue, for each pool")
-    offer_ack_seconds: float = Field(10.0, gt=0, description="time a worker has to take up an offer")
+    lost_after: float = Field(
+        60.0, gt=0, description="seconds without a heartbeat after which its attempt is given up"
+    )
+    offer_window: int = Field(8, ge=1, le=1000, description="offers on the WORK stream, for each pool")
+    offer_ack_seconds: float = Field(10.0, gt=0, description="seconds a worker has to acknowledge an offer")
     stream_replicas: int = Field(1, ge=1, le=5, description="copies of each stream in a NATS cluster")
     telemetry_bytes: int = Field(4 << 30, gt=0, description="most bytes the TELEMETRY stream may hold")
     snapshot_commits: int = Field(20_000, ge=1, description="commits after which the board is stored")
     snapshot_seconds: float = Field(300.0, gt=0, description="seconds after which a changed board is stored")
-    ignore_snapshot: bool = Field(False, description="read the log from its start and keep no old cursor")
+    ignore_snapshot: bool = Field(False, description="read the log from its start instead of the snapshot")

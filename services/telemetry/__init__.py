@@ -1,1 +1,1 @@
-"""Reads what trainers said back to whoever asks."""
+"""The telemetry service: archives batches and answers queries."""

@@ -1,25 +1,25 @@
-"""Start the telemetry service: settings, adapters, ingest, gRPC."""
+"""Start the telemetry service: settings, adapters, gRPC server, ingest."""
 
 from __future__ import annotations
 
 import sys
 
-from runspine.grpc_server import refuse_open_doors
-from runspine.log.jetstream import JetStreamLog
-from runspine.log.publisher import Publisher
-from runspine.log.streams import wait_for_streams
-from runspine.log.subjects import ATTEMPTS, RUNS, TELEMETRY
-from runspine.ranged_blobs import RangedS3Blobs
-from runspine.service import Health, open_link, run_service
-from services.telemetry.answering import answering
-from services.telemetry.edges.archiving import archiving
-from services.telemetry.edges.chain import Catalog
-from services.telemetry.edges.segment_store import SegmentStore
-from services.telemetry.settings import TelemetrySettings
+from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.streams import wait_for_streams
+from runspine.eventlog.subjects import ATTEMPTS, RUNS, TELEMETRY
+from runspine.rpc.server import check_listener
+from runspine.service.process import Health, open_link, run_service
+from runspine.services.telemetry.edges.archive_loops import run_archive
+from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
+from runspine.services.telemetry.edges.segment_store import SegmentStore
+from runspine.services.telemetry.query_server import serve_queries
+from runspine.services.telemetry.settings import TelemetrySettings
+from runspine.storage.ranged_blobs import RangedS3Blobs
 
-# While a thread makes segments, whoever streams steps waits for a turn of the interpreter, several times
-# for an answer. With Python's own 5 ms the slowest answers took longer; see docs/benchmarks.md.
-TURN_SECONDS = 0.0005
+# While a thread makes segments, a stream of steps waits for the interpreter several times per answer.
+# Python's default of 5 ms makes the slowest answers slower; see docs/benchmarks.md.
+SWITCH_SECONDS = 0.0005
 
 
 async def serve(settings: TelemetrySettings, health: Health) -> None:
@@ -29,15 +29,15 @@ async def serve(settings: TelemetrySettings, health: Health) -> None:
         await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, timeout=float("inf"))
         event_log = JetStreamLog(link, publisher)
         blobs = RangedS3Blobs(settings)
-        catalog = Catalog(blobs, settings.ingest_partitions)
+        catalog = ArchiveCatalog(blobs, settings.ingest_partitions)
         store = SegmentStore(blobs, settings.cache_mib << 20)
-        async with answering(settings, link, event_log, blobs, catalog, store):
+        async with serve_queries(settings, link, event_log, blobs, catalog, store):
             starting.clear()
-            await archiving(settings, health, link, event_log, blobs, catalog, store)
+            await run_archive(settings, health, link, event_log, blobs, catalog, store)
 
 
 if __name__ == "__main__":
     chosen = TelemetrySettings.from_environment()
-    refuse_open_doors(chosen)
-    sys.setswitchinterval(TURN_SECONDS)
+    check_listener(chosen)
+    sys.setswitchinterval(SWITCH_SECONDS)
     sys.exit(run_service("telemetry", chosen, lambda health: serve(chosen, health)))

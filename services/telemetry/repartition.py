@@ -1,6 +1,7 @@
-"""`python -m services.telemetry.repartition`: as many partitions as RUNSPINE_INGEST_PARTITIONS says.
+"""`python -m runspine.services.telemetry.repartition`: change the archive to RUNSPINE_INGEST_PARTITIONS
+partitions.
 
-With the settings of the telemetry service, while none of them runs.
+Uses the settings of the telemetry service; no telemetry service may run meanwhile.
 """
 
 from __future__ import annotations
@@ -8,21 +9,30 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from runspine.blobs import BlobsUnavailable
-from runspine.ranged_blobs import RangedS3Blobs
-from services.telemetry.core.manifest import Broken
-from services.telemetry.edges.repartition import InUse, Unfinished, repartition
-from services.telemetry.settings import TelemetrySettings
+from runspine.services.telemetry.core.manifest import ManifestChainError
+from runspine.services.telemetry.edges.repartition import (
+    ArchiveInUseError,
+    RepartitionUnfinishedError,
+    repartition,
+)
+from runspine.services.telemetry.settings import TelemetrySettings
+from runspine.storage.blobs import BlobsUnavailableError
+from runspine.storage.ranged_blobs import RangedS3Blobs
 
 
 def main() -> int:
     settings = TelemetrySettings.from_environment()
     try:
         runs = asyncio.run(repartition(RangedS3Blobs(settings), settings.ingest_partitions))
-    except (BlobsUnavailable, Broken, InUse, Unfinished) as error:
+    except (
+        BlobsUnavailableError,
+        ManifestChainError,
+        ArchiveInUseError,
+        RepartitionUnfinishedError,
+    ) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{runs} runs dealt out over {settings.ingest_partitions} partitions\n")
+    sys.stdout.write(f"{runs} runs distributed over {settings.ingest_partitions} partitions\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the telemetry service is told by its environment."""
+"""Settings of the telemetry service, read from the environment."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from runspine.grpc_server import GrpcSettings
+from runspine.rpc.server import GrpcSettings
 from runspine.settings import Address
 
 
 class TelemetrySettings(GrpcSettings):
     grpc_address: Address = Field("127.0.0.1:50056", description="host:port to serve gRPC on")
-    ingest: bool = Field(True, description="archive the stream; false: only answer questions")
+    ingest: bool = Field(True, description="archive the stream; false: only answer queries")
     ingest_partitions: int = Field(1, ge=1, le=64, description="into how many parts runs are divided")
     ingest_partition_index: int = Field(0, ge=0, description="the part this process archives")
     ingest_commit_seconds: float = Field(30.0, gt=0, description="longest time until a batch is archived")
     ingest_commit_mib: int = Field(32, ge=1, description="MiB of batches that are archived at once")
     ingest_takeover_seconds: float = Field(
-        90.0, gt=0, description="silence after which a process that stood back archives again"
+        90.0, gt=0, description="seconds without a commit after which a standby process takes over"
     )
     ingest_trim_seconds: float = Field(
         10.0, ge=0, description="time between a commit and the removal of its batches from the stream"

@@ -1,4 +1,5 @@
-"""One SQL query over local Parquet files, with nothing else in reach. Answers in Arrow on stdout."""
+"""Child process for one SQL query over local Parquet files, without access to anything else. Writes Arrow to
+stdout."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 BATCH_ROWS = 65_536
 BAD_QUERY = 3
 
-# Columns that exist only for the exact way back, and what people ask for instead.
+# Columns that exist only to decode blocks exactly are replaced by those that queries need.
 STEPS = """* EXCLUDE (first_step, count, first_at, span, counter, said, stride),
     counter + (step - first_step) * stride AS global_step,
     first_at + CAST(span * (step - first_step) / greatest(count - 1, 1) AS BIGINT) AS at"""
@@ -43,7 +44,7 @@ def answer(task: dict[str, Any]) -> None:
     database = duckdb.connect(":memory:")
     for kind, variants in task["files"].items():
         make_view(database, kind, variants, task["cutoffs"])
-    lock(database, task)
+    lock_down(database, task)
     statements = database.extract_statements(task["query"])
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise duckdb.InvalidInputException("one SELECT is accepted, nothing else")
@@ -60,7 +61,7 @@ def answer(task: dict[str, Any]) -> None:
 def make_view(
     database: duckdb.DuckDBPyConnection, kind: str, variants: list[list[str]], cutoffs: dict[str, int]
 ) -> None:
-    """The kind as one table; variants whose columns differ are joined by name."""
+    """A view of one kind; variants whose columns differ are united by column name."""
     columns = STEPS if kind == "steps" else "*"
     parts = []
     for number, paths in enumerate(variants):
@@ -68,17 +69,16 @@ def make_view(
         raw = kind == "steps" and "data" in {
             row[0] for row in database.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         }
-        database.execute(
-            f'CREATE VIEW "{kind}_{number}" AS SELECT {columns} FROM {source} WHERE {shown(kind, cutoffs)}'
-        )
+        condition = visible_rows(kind, cutoffs)
+        database.execute(f'CREATE VIEW "{kind}_{number}" AS SELECT {columns} FROM {source} WHERE {condition}')
         if not raw:
             parts.append(f'SELECT * FROM "{kind}_{number}"')
     if parts:
         database.execute(f'CREATE VIEW "{kind}" AS {" UNION ALL BY NAME ".join(parts)}')
 
 
-def shown(kind: str, cutoffs: dict[str, int]) -> str:
-    """Without what a later attempt has taken the place of."""
+def visible_rows(kind: str, cutoffs: dict[str, int]) -> str:
+    """Condition for rows that no later attempt supersedes."""
     rule = COUNTERS.get(kind)
     if not rule:
         return "true"
@@ -93,8 +93,8 @@ def shown(kind: str, cutoffs: dict[str, int]) -> str:
     )
 
 
-def lock(database: duckdb.DuckDBPyConnection, task: dict[str, Any]) -> None:
-    """From here on only our files can be read, and no setting can be changed."""
+def lock_down(database: duckdb.DuckDBPyConnection, task: dict[str, Any]) -> None:
+    """Allow only the given files to be read, and no setting to be changed."""
     paths = [path for variants in task["files"].values() for group in variants for path in group]
     database.execute(f"SET allowed_paths = {paths!r}")
     database.execute(f"SET memory_limit = '{int(task['memory_mib'])}MiB'")

@@ -1,1 +1,1 @@
-"""Takes offers, runs trainers, and says on the log what happened to them."""
+"""The worker: claims offers, runs trainers and records their attempts on the log."""

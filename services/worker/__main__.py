@@ -1,23 +1,24 @@
-"""python -m services.worker"""
+"""Entry point: python -m runspine.services.worker."""
 
 from __future__ import annotations
 
 import sys
 
-from runspine.file_blobs import FileBlobs
-from runspine.log.jetstream import JetStreamLog
-from runspine.log.publisher import Publisher
-from runspine.log.streams import wait_for_streams
-from runspine.log.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
+from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.streams import wait_for_streams
+from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
 from runspine.runners import installed_runners
-from runspine.service import Health, open_link, run_service
-from services.worker.journal import DirectoryInUse, hold_directory
-from services.worker.sandbox import NoSandbox, ensure_sandbox
-from services.worker.settings import WorkerSettings
-from services.worker.worker import Worker
+from runspine.service.process import Health, open_link, run_service
+from runspine.services.worker.facts.journal import DirectoryInUseError, hold_directory
+from runspine.services.worker.process.sandbox import SandboxError, ensure_sandbox
+from runspine.services.worker.settings import WorkerSettings
+from runspine.services.worker.worker import Worker
+from runspine.storage.file_blobs import FileBlobs
 
 
 def main() -> int:
+    """Run the worker; the exit code."""
     settings = WorkerSettings.from_environment()
     try:
         settings = settings.model_copy(update={"worker_dir": settings.worker_dir.resolve()})
@@ -25,12 +26,13 @@ def main() -> int:
             if settings.worker_sandbox:
                 ensure_sandbox(settings.worker_dir)
             return run_service("worker", settings, lambda health: work(settings, health))
-    except (DirectoryInUse, NoSandbox) as error:
+    except (DirectoryInUseError, SandboxError) as error:
         print(error, file=sys.stderr)
         return 2
 
 
 async def work(settings: WorkerSettings, health: Health) -> None:
+    """Open the connections and serve until stopped."""
     async with open_link("worker", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, WORK, BEATS, timeout=float("inf"))
         log = JetStreamLog(link, publisher)

@@ -1,11 +1,11 @@
-"""What Prometheus is told. No run id is a label."""
+"""Prometheus metrics of the worker. Run ids are never labels."""
 
 from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
 SLOTS = Gauge("runspine_worker_slots", "Runs that this worker can hold at the same time")
-BUSY = Gauge("runspine_worker_busy", "Runs that it holds")
+BUSY = Gauge("runspine_worker_busy", "Runs that this worker holds")
 ATTEMPTS = Counter("runspine_worker_attempts", "Attempts that ended here", ["outcome"])
 OFFERS = Counter("runspine_worker_offers", "Offers answered", ["answer"])
 LINES = Counter("runspine_worker_lines", "Lines read from trainers")
@@ -25,7 +25,7 @@ PUBLISH_SECONDS = Histogram(
 )
 BACKLOG = Gauge("runspine_worker_publish_backlog", "Messages that JetStream has not acknowledged yet")
 UPLOADS = Counter("runspine_worker_uploads", "Files of runs handled", ["answer"])
-UPLOADS_DUE = Gauge("runspine_worker_uploads_due", "Files on their way to S3")
-FRAMES = Counter("runspine_worker_frames", "Live frames said to viewers")
-FRAMES_DROPPED = Counter("runspine_worker_frames_dropped", "Live frames that something newer replaced")
-LOOKED_AT = Gauge("runspine_worker_looked_at", "Runs that somebody looks at now")
+UPLOADS_DUE = Gauge("runspine_worker_uploads_due", "Files due for upload to S3")
+FRAMES = Counter("runspine_worker_frames", "Live frames sent to viewers")
+FRAMES_DROPPED = Counter("runspine_worker_frames_dropped", "Live frames replaced by newer ones")
+VIEWED_RUNS = Gauge("runspine_worker_looked_at", "Runs that have viewers")

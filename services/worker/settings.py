@@ -1,4 +1,4 @@
-"""What a worker is told by its environment."""
+"""Settings of the worker, read from its environment."""
 
 from __future__ import annotations
 
@@ -9,66 +9,96 @@ import socket
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from runspine.log.subjects import is_token
+from runspine.domain.defaults import DEFAULT_POOL
+from runspine.eventlog.subjects import is_token
+from runspine.play.llm_settings import MIN_KEY_LENGTH, checked_options, checked_url
 from runspine.settings import ServiceSettings
 
 
 def own_name() -> str:
-    """The host's name, made fit to be part of a subject."""
+    """The host name, with characters that a subject does not allow replaced."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", socket.gethostname())[:64].strip("-") or "worker"
 
 
 def own_cores() -> int:
-    """The cores of the machine."""
+    """Number of cores of the machine."""
     return os.cpu_count() or 1
 
 
 class WorkerSettings(ServiceSettings):
+    """Settings of one worker process."""
+
     worker_id: str = Field(
         default_factory=own_name, description="name of this worker, one for each directory"
     )
     worker_dir: Path = Field(Path("var/worker"), description="where journal and run directories live")
     worker_slots: int = Field(default_factory=own_cores, ge=1, description="runs at the same time")
-    worker_pools: str = Field("default", description="pools served, first one first, comma separated")
+    worker_pools: str = Field(DEFAULT_POOL, description="pools served, first one first, comma separated")
     worker_only_run: str = Field(
         "", description="serve this run alone, then end: for workers that a launcher starts"
     )
     beat_seconds: float = Field(1.0, gt=0, description="time between heartbeats")
-    progress_seconds: float = Field(60.0, gt=0, description="least time between progress facts of a run")
+    progress_seconds: float = Field(60.0, gt=0, description="minimum time between progress facts of a run")
+    system_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="time between samples of what a run uses (CPU, memory, disk, network, GPUs); 0: none",
+    )
     upload_wait: float = Field(
         60.0, ge=0, description="longest time a run's end waits for its checkpoints to be in S3"
     )
     checkpoint_patience: float = Field(
         30.0,
         ge=0,
-        description="seconds for which a working S3 must fail to give a checkpoint before it counts as lost",
+        description="seconds that a working S3 must fail to return a checkpoint before it counts as lost",
     )
     reserve_after: float = Field(
-        300.0, ge=0, description="seconds a run waits for room before smaller ones are kept out for it"
+        300.0, ge=0, description="seconds a run waits for capacity before smaller ones wait for it"
     )
     worker_gpus: str = Field(
-        "", description="GPUs to give away: a number, or ids, comma separated; all there are when empty"
+        "", description="GPUs to allocate: a number, or ids, comma separated; all when empty"
     )
     runner_python: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict, description="the Python of each runner, as a JSON map of name to path"
     )
     spool_mib: float = Field(
-        2048, gt=0, description="telemetry kept on disk while the log is away, in MiB; then trainers wait"
+        2048,
+        gt=0,
+        description="telemetry kept on disk while the log is unavailable, in MiB; then trainers wait",
     )
     dataset_cache_mib: float = Field(
-        20_480, ge=0, description="datasets kept on disk for the next run, in MiB; then the oldest goes"
+        20_480, ge=0, description="datasets kept on disk for the next run, in MiB; then the oldest is evicted"
     )
     worker_sandbox: bool = Field(
         False,
-        description="wall trainers in with bubblewrap; a worker that cannot have it does not start",
+        description="run trainers in a bubblewrap sandbox; a worker that cannot does not start",
+    )
+    llm_url: str = Field(
+        "",
+        description="language model for play sessions: base address of an OpenAI-compatible API, such as "
+        "http://127.0.0.1:11434/v1; no actor llm when empty",
+    )
+    llm_model: str = Field("", description="its model, unless a session names one (llm:MODEL)")
+    llm_key: SecretStr = Field(
+        SecretStr(""), description="its key; sent to that address alone, never recorded"
+    )
+    llm_timeout: float = Field(
+        30.0, gt=0, le=600, description="seconds to wait for an answer of it, at most three times"
+    )
+    llm_options: str = Field("", description='further fields of each request, as JSON: {"temperature": 0}')
+    wandb_proxy: bool = Field(
+        False,
+        description="send every run through WANDB_VPN_HTTP_PROXY and WANDB_VPN_HTTPS_PROXY of the worker's "
+        "environment; otherwise only runs that ask for it",
     )
     drain_seconds: float = Field(20.0, gt=0, description="longest time a stopping worker waits for the log")
 
     @property
     def pools(self) -> list[str]:
+        """The pools in the order in which they are served."""
         return [pool.strip() for pool in self.worker_pools.split(",") if pool.strip()]
 
     @field_validator("runner_python", mode="before")
@@ -78,6 +108,24 @@ class WorkerSettings(ServiceSettings):
             return json.loads(given) if isinstance(given, str) else given
         except ValueError as error:
             raise ValueError(f'{given!r} is not JSON such as {{"sb3": "/path/to/python"}}') from error
+
+    @field_validator("llm_url")
+    @classmethod
+    def _is_url(cls, url: str) -> str:
+        return checked_url(url) if url else url
+
+    @field_validator("llm_options")
+    @classmethod
+    def _are_options(cls, options: str) -> str:
+        checked_options(options or "{}")
+        return options
+
+    @field_validator("llm_key")
+    @classmethod
+    def _can_be_redacted(cls, key: SecretStr) -> SecretStr:
+        if 0 < len(key.get_secret_value()) < MIN_KEY_LENGTH:
+            raise ValueError(f"shorter than {MIN_KEY_LENGTH} characters: it could not be kept out of logs")
+        return key
 
     @field_validator("worker_id")
     @classmethod

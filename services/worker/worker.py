@@ -1,4 +1,4 @@
-"""The worker: slots, what fills them, and a clean end."""
+"""The worker process: fills its slots with attempts and drains on SIGTERM."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, TypeVar
 
 import structlog
 
-from runspine.file_blobs import FileBlobs
-from runspine.log import EventLog
-from runspine.log.link import Link
-from runspine.log.publisher import Publisher
+from runspine.eventlog import EventLog
+from runspine.eventlog.connection import NatsConnection
+from runspine.eventlog.publisher import Publisher
 from runspine.runners import Runner
-from runspine.tasks import put_down
-from services.worker.announced import Announced
-from services.worker.attempt import Attempt
-from services.worker.capacity import Room, measure
-from services.worker.cgroup import claim_subtree
-from services.worker.gpu import find_gpus
-from services.worker.journal import Journal
-from services.worker.leftovers import Leftovers
-from services.worker.metrics import BACKLOG, BUSY, SLOTS
-from services.worker.offers import Lease, Offers
-from services.worker.once import OneRun
-from services.worker.precedence import Precedence
-from services.worker.recorder import Recorder
-from services.worker.recovery import Recovery
-from services.worker.roster import Held, Roster
-from services.worker.settings import WorkerSettings
-from services.worker.spools import Spools
-from services.worker.taking import Claim, Taker
-from services.worker.trainer import adopt_orphans
-from services.worker.uploads import Uploads
-from services.worker.verdict import handed_back
+from runspine.services.worker.artifacts.pending import PendingArtifacts
+from runspine.services.worker.artifacts.uploads import Uploads
+from runspine.services.worker.attempt.attempt import Attempt
+from runspine.services.worker.attempt.recovery import Recovery
+from runspine.services.worker.claim.capacity import CapacityPool, measure
+from runspine.services.worker.claim.claim import Claim, Claimer
+from runspine.services.worker.claim.offers import OfferLease, OfferQueue
+from runspine.services.worker.claim.single_run import SingleRun
+from runspine.services.worker.facts.fact_writer import FactWriter
+from runspine.services.worker.facts.journal import Journal
+from runspine.services.worker.facts.outcome import hand_back
+from runspine.services.worker.heartbeat import Heartbeat, HeldAttempt
+from runspine.services.worker.metrics import BACKLOG, BUSY, SLOTS
+from runspine.services.worker.process.cgroup import claim_subtree
+from runspine.services.worker.process.gpu import find_gpus
+from runspine.services.worker.process.trainer_process import adopt_orphans
+from runspine.services.worker.settings import WorkerSettings
+from runspine.services.worker.telemetry.precedence import Precedence
+from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
+from runspine.services.worker.telemetry.unshipped import UnshippedSpools
+from runspine.storage.file_blobs import FileBlobs
+from runspine.tasks import cancel_and_wait
 
 log = structlog.get_logger()
 
@@ -44,15 +44,17 @@ LATE_SECONDS = 5.0
 T = TypeVar("T")
 
 
-class Draining(Exception):
+class DrainingError(Exception):
     """The worker was asked to stop."""
 
 
 class Worker:
+    """Wires the parts of the worker together and runs them until it is stopped."""
+
     def __init__(
         self,
         settings: WorkerSettings,
-        link: Link,
+        link: NatsConnection,
         event_log: EventLog,
         publisher: Publisher,
         blobs: FileBlobs,
@@ -64,39 +66,18 @@ class Worker:
         self._publisher = publisher
         self._blobs = blobs
         self._runners = runners
-        self._recorder = Recorder(event_log)
+        self._fact_writer = FactWriter(event_log)
         self._journal = Journal(settings.worker_dir)
-        self._spools = Spools(settings.worker_dir, int(settings.spool_mib * (1 << 20)))
-        precedence = Precedence(self._spools, self._recorder, settings.worker_id)
-        self._uploads = Uploads(settings.worker_dir / "uploads", blobs, self._recorder, precedence)
-        self._offers = (
-            OneRun(link, settings.worker_only_run, self._recorder, self._uploads, self._drain)
-            if settings.worker_only_run
-            else Offers(link, settings.pools)
-        )
+        self._spools = SpoolDirectory(settings.worker_dir, int(settings.spool_mib * (1 << 20)))
+        precedence = Precedence(self._spools, self._fact_writer, settings.worker_id)
+        self._uploads = Uploads(settings.worker_dir / "uploads", blobs, self._fact_writer, precedence)
         self._announcements = settings.worker_dir / "announced"
-        self._recovery = Recovery(
-            self._journal,
-            self._recorder,
-            Leftovers(self._spools, publisher, precedence),
-            self._uploads,
-            self._announcements,
-            settings.worker_id,
-            os.environ,
-        )
+        self._recovery = self._make_recovery(precedence)
         gpus = find_gpus(settings.worker_gpus, os.environ)
-        self._room = Room(measure(gpus), gpus)
-        self._taker = Taker(
-            settings,
-            self._recorder,
-            self._offers,
-            self._journal,
-            runners,
-            room=self._room,
-            blobs=blobs,
-            uploads=self._uploads,
-        )
-        self._roster = Roster(settings, link, self._recorder)
+        self._capacity = CapacityPool(measure(gpus), gpus)
+        self._offers = self._make_offers()
+        self._claimer = self._make_claimer()
+        self._heartbeat = Heartbeat(settings, link, self._fact_writer)
         self._held: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(settings.worker_slots)
@@ -105,8 +86,37 @@ class Worker:
         BUSY.set_function(lambda: len(self._held))
         BACKLOG.set_function(lambda: publisher.waiting)
 
+    def _make_offers(self) -> OfferQueue:
+        run_id = self._settings.worker_only_run
+        if run_id:
+            return SingleRun(self._link, run_id, self._fact_writer, self._uploads, self._drain)
+        return OfferQueue(self._link, self._settings.pools)
+
+    def _make_recovery(self, precedence: Precedence) -> Recovery:
+        return Recovery(
+            self._journal,
+            self._fact_writer,
+            UnshippedSpools(self._spools, self._publisher, precedence),
+            self._uploads,
+            self._announcements,
+            self._settings.worker_id,
+            os.environ,
+        )
+
+    def _make_claimer(self) -> Claimer:
+        return Claimer(
+            self._settings,
+            self._fact_writer,
+            self._offers,
+            self._journal,
+            self._runners,
+            capacity=self._capacity,
+            blobs=self._blobs,
+            uploads=self._uploads,
+        )
+
     async def serve(self) -> None:
-        """Work until cancelled, then drain; being cancelled again changes nothing."""
+        """Run until cancelled, then drain; further cancellations have no effect."""
         work = asyncio.create_task(self._work(), name="worker")
         while not work.done():
             try:
@@ -119,32 +129,34 @@ class Worker:
         adopt_orphans()
         claim_subtree()
         uploads = asyncio.create_task(self._uploads.run(), name="uploads")
-        # They never end by themselves: if they fail, so does the worker, in good order.
+        # Uploads never end by themselves: if they fail, the worker drains and fails too.
         uploads.add_done_callback(lambda _: self._drain())
-        beats = asyncio.create_task(self._roster.beat(self._spoken_for, self._taker.waiting), name="beats")
+        beats = asyncio.create_task(
+            self._heartbeat.beat(self._reported_attempts, self._claimer.waiting), name="beats"
+        )
         try:
             await self._unless_draining(self._recovery.recover())
-            # A worker of one run is no part of the fleet: nothing else can be given to it.
+            # A worker of one run takes no other offers, so it is not announced as online.
             if not self._settings.worker_only_run:
-                await self._unless_draining(self._roster.online(self._runners, self._room.capacity))
+                await self._unless_draining(self._heartbeat.online(self._runners, self._capacity.capacity))
             log.info("worker.online", worker_id=self._settings.worker_id, pools=self._settings.pools)
             while True:
-                await self._take_one()
-        except Draining:
+                await self._fill_slot()
+        except DrainingError:
             await self._leave()
         finally:
             await self._recovery.leave()
-            await self._roster.leave()
-            await put_down(uploads, beats)
+            await self._heartbeat.leave()
+            await cancel_and_wait(uploads, beats)
         if not uploads.cancelled():
             uploads.result()
 
-    def _spoken_for(self) -> list[Held]:
-        """What is under way, and what ended without a word and is being closed."""
+    def _reported_attempts(self) -> list[HeldAttempt]:
+        """Attempts under way, and lost ones that recovery is closing."""
         return [*self._held.values(), *self._recovery.closing]
 
-    async def _take_one(self) -> None:
-        """Wait for a free slot, then for an offer to fill it."""
+    async def _fill_slot(self) -> None:
+        """Wait for a free slot, then for an offer, and start a task for it."""
         await self._unless_draining(self._slots.acquire())
         try:
             lease = await self._unless_draining(self._offers.next())
@@ -156,16 +168,16 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: self._slots.release())
 
-    async def _hold(self, lease: Lease) -> None:
-        """One slot's work from an offer to its end. Nothing that goes wrong here ends other runs."""
+    async def _hold(self, lease: OfferLease) -> None:
+        """Claim an offer and run its attempt to its end. A failure here does not affect other runs."""
         if self._draining.is_set():
             await self._offers.give_back(lease.reply, 0)
             return
         claim: Claim | None = None
         try:
-            claim = await self._taker.take(lease)
+            claim = await self._claimer.claim(lease)
             if claim is not None:
-                await self._live(claim)
+                await self._run_attempt(claim)
                 await asyncio.to_thread(self._recovery.forget, claim.entry)
         except Exception as error:
             log.exception("attempt.crashed", run_id=lease.offer.run_id, attempt=lease.offer.attempt)
@@ -174,26 +186,26 @@ class Worker:
                 await self._recovery.close(claim.entry, reason)
         finally:
             if claim is not None:
-                self._room.release(claim.entry.name)
+                self._capacity.release(claim.entry.name)
 
-    async def _live(self, claim: Claim) -> None:
+    async def _run_attempt(self, claim: Claim) -> None:
         attempt = Attempt(
             claim,
             self._settings,
             self._link,
             self._log,
-            self._recorder,
+            self._fact_writer,
             self._publisher,
             self._spools,
             self._blobs,
             self._uploads,
-            Announced(self._announcements, claim.entry.name),
+            PendingArtifacts(self._announcements, claim.entry.name),
         )
         self._held[claim.entry.name] = attempt
         try:
             if self._draining.is_set():
-                attempt.stop(handed_back(claim.run.spec))
-            await attempt.live()
+                attempt.stop(hand_back(claim.run.spec))
+            await attempt.run()
         finally:
             del self._held[claim.entry.name]
 
@@ -203,31 +215,31 @@ class Worker:
         self._draining.set()
 
     async def _leave(self) -> None:
-        """Give everything back and say goodbye, if the log can be reached in time."""
+        """Hand back all attempts and record WorkerOffline, if the log can be reached in time."""
         for attempt in self._held.values():
-            attempt.stop(handed_back(attempt.claim.run.spec))
+            attempt.stop(hand_back(attempt.claim.run.spec))
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=self._settings.drain_seconds)
             for task in late:
-                # The journal still has it: the next start says that it was lost.
+                # The journal still has it: the next start records it as LOST.
                 log.warning("worker.left_unsaid", task=task.get_name())
-            await put_down(*late, patience=LATE_SECONDS)
+            await cancel_and_wait(*late, patience=LATE_SECONDS)
         if self._settings.worker_only_run:
             return
         try:
             async with asyncio.timeout(OFFLINE_SECONDS):
-                await self._roster.offline("shut down")
+                await self._heartbeat.offline("shut down")
         except TimeoutError:
             log.warning("worker.offline_unsaid")
 
     async def _unless_draining(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The outcome, or Draining as soon as the worker is asked to stop."""
+        """The result of the coroutine. Raises DrainingError as soon as the worker is asked to stop."""
         work = asyncio.ensure_future(coroutine)
         asked = asyncio.ensure_future(self._draining.wait())
         try:
             await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            raise Draining
+            raise DrainingError
         finally:
-            await put_down(work, asked)
+            await cancel_and_wait(work, asked)

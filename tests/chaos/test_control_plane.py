@@ -16,11 +16,11 @@ from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED, Phase
 from runspine.wire.v1.spec_pb2 import RunSpec
-from tests.chaos.client import PatientClient
+from tests.kit.client import PatientClient
 
 RUNS = 200
 JOB = """#!/bin/sh
-# Leaves a trace of each execution, then ends as it was told.
+# Leaves a trace of each execution, then ends as its arguments specify.
 echo "$RUNSPINE_RUN_ID $RUNSPINE_ATTEMPT $$ begin" >> "$1"
 sleep "$2"
 echo "line of $RUNSPINE_RUN_ID"

@@ -15,8 +15,8 @@ from runspine.embedded.stack import Stack
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import RunSpec, Value
-from tests.chaos.client import PatientClient
-from tests.chaos.steps import Step, read_steps
+from tests.kit.client import PatientClient
+from tests.kit.steps import Step, read_steps
 
 STEPS, ENVS = 16_384, 4
 PARTS = {"nats", "s3", "orchestrator", "worker"}
@@ -39,7 +39,7 @@ async def submit(client: PatientClient, name: str) -> str:
 
 
 async def kill_the_worker_half_way(stack: Stack, client: PatientClient, run_id: str) -> str:
-    """Kill whoever holds the run once a good part of it is stored; the worker's id."""
+    """Kill the worker that holds the run once a good part of it is stored; the worker's id."""
     while True:
         got = await client.call("Get", wire.GetRequest(run_id=run_id))
         stored = [a.step for attempt in got.attempts for a in attempt.artifacts if a.kind == "checkpoint"]
@@ -49,7 +49,7 @@ async def kill_the_worker_half_way(stack: Stack, client: PatientClient, run_id: 
         await asyncio.sleep(0.05)
     victim: str = got.run.worker_id
     part = f"worker-{victim.rsplit('-', 1)[1]}"
-    await stack.kill_for_good(part)
+    await stack.kill_permanently(part)
     return victim
 
 
@@ -89,6 +89,7 @@ def differences(one: Any, other: Any, where: str = "") -> list[str]:
     return [] if one == other else [f"{where}: {one!r} and {other!r}"]
 
 
+@pytest.mark.long
 @pytest.mark.chaos
 @pytest.mark.timeout(300)
 async def test_a_run_resumed_elsewhere_ends_bit_for_bit_as_if_undisturbed(tmp_path: Path) -> None:
@@ -111,6 +112,6 @@ async def test_a_run_resumed_elsewhere_ends_bit_for_bit_as_if_undisturbed(tmp_pa
     for part in ("agent", "optimizer", "random"):
         one, other = (state["parts"][part] for state in weights)
         assert differences(one, other, part) == []
-    told = by_slot(steps[disturbed], resumed_at=second.resumed_from.step)
-    assert told == by_slot(steps[calm])
-    assert sum(map(len, told.values())) == STEPS
+    received = by_slot(steps[disturbed], resumed_at=second.resumed_from.step)
+    assert received == by_slot(steps[calm])
+    assert sum(map(len, received.values())) == STEPS

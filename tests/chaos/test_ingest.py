@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runspine.log.publisher import MESSAGE_ID
-from runspine.log.subjects import TELEMETRY, telemetry_subject
+from runspine.eventlog.publisher import MESSAGE_ID
+from runspine.eventlog.subjects import TELEMETRY, telemetry_subject
+from runspine.services.telemetry.core.manifest import partition_of
+from runspine.services.telemetry.edges.archived_history import ArchivedHistory
+from runspine.services.telemetry.edges.segment_store import SegmentStore
 from runspine.wire.v1.telemetry_pb2 import Batch
-from services.telemetry.core.manifest import partition_of
-from services.telemetry.edges.history import History
-from services.telemetry.edges.segment_store import SegmentStore
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
-from tests.integration.telemetry_rig import Archived, archiving, step_batch, steps
+from tests.kit.servers.nats import NatsServer
+from tests.kit.servers.s3 import S3Server
+from tests.kit.telemetry import Archived, archiving, step_batch, steps
 
 # The promise is for 2,000,000; CI sends fewer.
 STEPS = int(os.environ.get("RUNSPINE_TEST_STEPS", "300000"))
@@ -82,7 +82,7 @@ async def found_in_segments(archived: Archived, run_id: str, partitions: int = 1
     store = SegmentStore(archived.blobs, 1 << 20)
     archive = await archived.archive(partition_of(run_id, partitions), partitions)
     counters = []
-    async for arrival in History(store).arrivals("steps", archive.of(run_id, "steps"), 0, {}):
+    async for arrival in ArchivedHistory(store).arrivals("steps", archive.of(run_id, "steps"), 0, {}):
         for block in arrival.batch.steps.blocks:
             actions = np.frombuffer(block.action.data, "<i8")
             rewards = np.frombuffer(block.reward.data, "<f8")
@@ -91,6 +91,7 @@ async def found_in_segments(archived: Archived, run_id: str, partitions: int = 1
     return np.concatenate(counters)
 
 
+@pytest.mark.long
 @pytest.mark.chaos
 @pytest.mark.timeout(600)
 async def test_killed_ten_times_ingest_loses_nothing_and_doubles_nothing(archived: Archived) -> None:
@@ -100,7 +101,7 @@ async def test_killed_ten_times_ingest_loses_nothing_and_doubles_nothing(archive
     settings = {"RUNSPINE_INGEST_COMMIT_SECONDS": "0.5", "RUNSPINE_INGEST_COMMIT_MIB": "1"}
     total = STEPS // len(runs)
     sending = asyncio.ensure_future(send(archived, runs, total, seconds=KILLS * 2.2))
-    await kill_at_random(archived, random.Random(seed), **settings)
+    await kill_at_random(archived, random.Random(seed), **settings)  # type: ignore[arg-type]
     last = await sending
     archived.start(**settings)
     await archived.archived_to(last, 60)

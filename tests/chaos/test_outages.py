@@ -15,8 +15,8 @@ from runspine.embedded import running_stack
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.run_pb2 import COMPLETED, RUNNING
 from runspine.wire.v1.spec_pb2 import RunSpec
-from tests.chaos.client import PatientClient
-from tests.chaos.steps import read_steps
+from tests.kit.client import PatientClient
+from tests.kit.steps import read_steps
 
 # Seconds each server is away; the promise is for a minute, CI waits less.
 PARTS = {"nats", "s3", "orchestrator", "worker"}
@@ -24,20 +24,20 @@ AWAY = float(os.environ.get("RUNSPINE_TEST_OUTAGE", "10"))
 TRAINER = """
 import json, os, pathlib, sys, time
 
-def say(**what):
+def emit(**what):
     print(json.dumps(what))
 
 until, pace = time.time() + float(sys.argv[1]), open(sys.argv[2], "w")
 here, step = pathlib.Path(os.environ["RUNSPINE_RUN_DIR"]), 0
 while time.time() < until:
     for _ in range(50):
-        say(type="step", episode_id=f"e{step // 500}", step=step % 500, action=step % 3, reward=1.0,
+        emit(type="step", episode_id=f"e{step // 500}", step=step % 500, action=step % 3, reward=1.0,
             terminated=step % 500 == 499, truncated=False, obs=[step, 0.5])
         step += 1
     if step % 5000 == 0:
         file = here / f"step-{step}.pt"
         file.write_bytes(os.urandom(20_000))
-        say(type="artifact", kind="checkpoint", path=str(file), step=step)
+        emit(type="artifact", kind="checkpoint", path=str(file), step=step)
     sys.stdout.flush()
     print(time.time(), step, file=pace, flush=True)
     time.sleep(0.05)
@@ -46,11 +46,14 @@ while time.time() < until:
 
 def steps_between(pace: Path, start: float, end: float) -> float:
     """Steps a second that the trainer made in a span of time."""
-    told = [(float(at), int(step)) for at, step in (line.split() for line in pace.read_text().splitlines())]
-    inside = [(at, step) for at, step in told if start <= at <= end]
+    received = [
+        (float(at), int(step)) for at, step in (line.split() for line in pace.read_text().splitlines())
+    ]
+    inside = [(at, step) for at, step in received if start <= at <= end]
     return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
 
 
+@pytest.mark.long
 @pytest.mark.chaos
 @pytest.mark.timeout(400)
 async def test_training_goes_on_while_nats_and_s3_are_away_and_every_step_arrives_once(

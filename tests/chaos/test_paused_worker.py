@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import psutil
@@ -23,6 +20,7 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import StreamLogsRequest
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
+from tests.kit.waiting import until
 
 TRAINER = """
 import os, sys, time
@@ -31,15 +29,6 @@ for n in range(100):
     time.sleep(0.08)
 """
 QUICK = {"RUNSPINE_STALE_AFTER": "2", "RUNSPINE_LOST_AFTER": "4"}
-
-
-def until(check: Callable[[], Any], seconds: float = 40.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if value := check():
-            return value
-        time.sleep(0.05)
-    raise AssertionError("waited in vain")
 
 
 class Caller:
@@ -62,6 +51,7 @@ class Caller:
         return [(answer.attempt, line.text) for answer in answers for line in answer.lines]
 
 
+@pytest.mark.long
 @pytest.mark.chaos
 @pytest.mark.timeout(180)
 async def test_a_frozen_worker_is_replaced_and_its_late_word_changes_nothing(tmp_path: Path) -> None:
@@ -82,7 +72,7 @@ def _freeze_and_thaw(stack: Stack, caller: Caller, script: Path) -> None:
     os.kill(frozen, signal.SIGSTOP)
     try:
         taken = until(lambda: (run := caller.get(run_id).run).attempt == 2 and run.phase == RUNNING and run)
-        assert taken.worker_id != first
+        assert taken.worker_id != first  # type: ignore[attr-defined]
         until(lambda: any(attempt == 2 for attempt, _ in caller.lines(run_id)))
     finally:
         os.kill(frozen, signal.SIGCONT)
@@ -92,8 +82,8 @@ def _freeze_and_thaw(stack: Stack, caller: Caller, script: Path) -> None:
     assert ended.count("run_completed") == 1
     assert ended.count("run_started") == 2
     assert caller.facts("ATTEMPTS", f"attempts.{run_id}").count("attempt_exited") == 1
-    told = caller.lines(run_id)
-    assert [text for attempt, text in told if attempt == 2] == [f"attempt 2 line {n}" for n in range(100)]
-    early = [text for attempt, text in told if attempt == 1 and text.startswith("attempt")]
+    received = caller.lines(run_id)
+    assert [text for attempt, text in received if attempt == 2] == [f"attempt 2 line {n}" for n in range(100)]
+    early = [text for attempt, text in received if attempt == 1 and text.startswith("attempt")]
     assert early == [f"attempt 1 line {n}" for n in range(len(early))]
     assert len(early) < 100

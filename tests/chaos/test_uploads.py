@@ -1,4 +1,4 @@
-"""S3 killed again and again, and a machine that loses power: whatever the log says is stored can be read."""
+"""S3 killed again and again, and a machine that loses power: all that the log lists as stored can be read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from runspine.blobs import BlobsUnavailable
-from runspine.file_blobs import FileBlobs
+from runspine.storage.blobs import BlobsUnavailableError
+from runspine.storage.file_blobs import FileBlobs
 from runspine.wire.v1.facts_pb2 import ArtifactProduced
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.power import PowerDomain, power_domain
-from tests.fixtures.s3 import S3Server
-from tests.integration.bay_rig import Bay, open_bay
+from tests.kit.servers.nats import NatsServer
+from tests.kit.servers.power import PowerDomain, power_domain
+from tests.kit.servers.s3 import S3Server
+from tests.kit.worker_with_s3 import Bay, open_bay
 
 # The promise is for 1,000 uploads and 10 kills; CI does fewer.
 UPLOADS = int(os.environ.get("RUNSPINE_TEST_UPLOADS", "60"))
@@ -32,15 +32,15 @@ for n in range(count):
     with open(f"draft", "wb") as file:
         file.write(data)
     os.replace("draft", f"file-{n}")
-    said = {"type": "artifact", "kind": "model", "path": f"file-{n}",
-            "meta": {"sha256": hashlib.sha256(data).hexdigest()}}
-    print(json.dumps(said), flush=True)
+    record = {"type": "artifact", "kind": "model", "path": f"file-{n}",
+              "meta": {"sha256": hashlib.sha256(data).hexdigest()}}
+    print(json.dumps(record), flush=True)
     time.sleep(pause)
 """
 
 
 async def check_all(blobs: FileBlobs, artifacts: list[ArtifactProduced]) -> None:
-    """Everything that is on the log can be read, and is what it is said to be."""
+    """Everything that is on the log can be read, and has the digest that the log states."""
     for artifact in artifacts:
         assert artifact.digest == artifact.meta["sha256"].text
         assert await blobs.digest(artifact.key) == artifact.digest, artifact.name
@@ -85,7 +85,7 @@ async def test_after_a_loss_of_power_everything_on_the_log_is_still_in_s3(
     s3.start()
     try:
         async with open_bay(nats_server, s3, connect, tmp_path) as bay:
-            # What the worker's own settings say of an embedded server.
+            # The setting that a worker has for an embedded server.
             worker = bay.worker(RUNSPINE_S3_SYNC_DIR=str(power.place), RUNSPINE_UPLOAD_WAIT="1")
             run_id = await bay.submit("python", "-c", TRAINER, "1000", "0.01")
             blobs = FileBlobs(s3.settings())
@@ -96,15 +96,15 @@ async def test_after_a_loss_of_power_everything_on_the_log_is_still_in_s3(
                 await blobs.put(key, data)
             power.cut()
             s3.stop()
-            told = await bay.artifacts(run_id)
+            received = await bay.artifacts(run_id)
             power.unmount()
             power.mount()
             s3.start()
             await s3.ready()
-            await check_all(blobs, told)
+            await check_all(blobs, received)
             lost = [key for key, data in unsynced.items() if await read(blobs, key) != sha256(data)]
             assert lost, "the power was cut in name only: what was never synced is there as well"
-            print(f"{len(told)} told and whole; of {len(unsynced)} never synced, {len(lost)} lost")
+            print(f"{len(received)} on the log and whole; of {len(unsynced)} never synced, {len(lost)} lost")
     finally:
         s3.stop()
 
@@ -112,7 +112,7 @@ async def test_after_a_loss_of_power_everything_on_the_log_is_still_in_s3(
 async def read(blobs: FileBlobs, key: str) -> str | None:
     try:
         return await blobs.digest(key)
-    except BlobsUnavailable:
+    except BlobsUnavailableError:
         return None
 
 

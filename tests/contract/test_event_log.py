@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from runspine.eventlog import ConflictError, EventLog, Version
+from runspine.eventlog.memory import MemoryLog
 from runspine.ids import new_ulid
-from runspine.log import Conflict, EventLog, Version
-from runspine.log.memory import MemoryLog
 from runspine.wire.v1.facts_pb2 import Fact, RunQueued
 
 Open = Callable[[], Awaitable[EventLog]]
@@ -57,9 +57,9 @@ async def test_a_stale_writer_is_refused_and_nothing_is_stored(open_log: Open) -
     log = await open_log()
     first = await log.append("runs.a", [fact(1)], expected=Version())
     await log.append("runs.a", [fact(2)], expected=first)
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         await log.append("runs.a", [fact(3)], expected=first)
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         await log.append("runs.a", [fact(3)], expected=Version())
     history, _ = await log.read("runs.a")
     assert len(history) == 2
@@ -83,7 +83,7 @@ async def test_eight_racing_writers_on_300_subjects_have_one_winner_each(open_lo
             subject = f"runs.r{number}"
             try:
                 await log.append(subject, [fact(writer)], expected=Version())
-            except Conflict:
+            except ConflictError:
                 continue
             wins[subject] = wins.get(subject, 0) + 1
 
@@ -127,7 +127,7 @@ async def test_following_resumes_after_a_position_and_keeps_to_its_subject(open_
     assert nothing == []
 
 
-async def test_the_extent_tells_first_last_and_count(open_log: Open) -> None:
+async def test_the_extent_has_first_last_and_count(open_log: Open) -> None:
     log = await open_log()
     assert (await log.extent("RUNS")).last == 0
     version = await log.append("runs.a", [fact(1)], expected=Version())

@@ -1,4 +1,4 @@
-"""What a store of files under their digest promises, on a real S3 server."""
+"""The contract of FileBlobs, on a real S3 server."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import hashlib
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from runspine.blobs import BlobsUnavailable, Changed
-from runspine.file_blobs import FileBlobs
 from runspine.ids import new_ulid
-from tests.fixtures.s3 import S3Server
+from runspine.storage.blobs import BlobsUnavailableError
+from runspine.storage.file_blobs import FileBlobs, FileChangedError
+from tests.kit.servers.s3 import S3Server
 
 PART = 5 << 20
 LARGE = 3 * PART + 4321
@@ -41,16 +40,16 @@ def made(path: Path, size: int) -> tuple[Path, str]:
 def counted_parts(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch, fail_after: int) -> list[int]:
     """The numbers of the parts that travel; after so many the line is cut."""
     sent: list[int] = []
-    real = blobs._client._upload_part
+    real = blobs._requests.upload_part
 
-    def upload(bucket: str, key: str, data: bytes, headers: Any, upload_id: str, number: int) -> str:
+    def upload(key: str, upload_id: str, number: int, data: bytes) -> str:
         if len(sent) == fail_after:
             raise ConnectionResetError("cut")
-        etag = real(bucket, key, data, headers, upload_id, number)
+        etag = real(key, upload_id, number, data)
         sent.append(number)
-        return str(etag)
+        return etag
 
-    monkeypatch.setattr(blobs._client, "_upload_part", upload)
+    monkeypatch.setattr(blobs._requests, "upload_part", upload)
     return sent
 
 
@@ -81,10 +80,15 @@ async def test_a_file_that_is_not_what_it_promises_leaves_nothing(
     blobs: FileBlobs, key: str, tmp_path: Path, size: int
 ) -> None:
     path, _ = made(tmp_path / "file", size)
-    with pytest.raises(Changed):
+    with pytest.raises(FileChangedError):
         await blobs.store(path, key, "0" * 64)
     assert await blobs.digest(key) is None
     assert await blobs.abort_uploads(key) == 0
+
+
+async def test_a_missing_file_is_an_error_of_the_caller(blobs: FileBlobs, key: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await blobs.store(tmp_path / "absent", key, "0" * 64)
 
 
 async def test_an_interrupted_upload_goes_on_with_the_parts_that_are_missing(
@@ -93,7 +97,7 @@ async def test_an_interrupted_upload_goes_on_with_the_parts_that_are_missing(
     path, digest = made(tmp_path / "file", LARGE)
     with monkeypatch.context() as cut:
         assert counted_parts(blobs, cut, fail_after=2) == []
-        with pytest.raises(BlobsUnavailable, match="cut"):
+        with pytest.raises(BlobsUnavailableError, match="cut"):
             await blobs.store(path, key, digest)
     assert await blobs.digest(key) is None
     sent = counted_parts(blobs, monkeypatch, fail_after=-1)
@@ -108,7 +112,7 @@ async def test_uploads_that_nobody_completes_are_aborted_when_they_are_old_enoug
 ) -> None:
     path, digest = made(tmp_path / "file", LARGE)
     counted_parts(blobs, monkeypatch, fail_after=1)
-    with pytest.raises(BlobsUnavailable):
+    with pytest.raises(BlobsUnavailableError):
         await blobs.store(path, key, digest)
     assert await blobs.abort_uploads(key, timedelta(days=1)) == 0
     assert await blobs.abort_uploads(key) == 1

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import tutorial
-from tests.docs.wheel import ROOT
+from tests.kit import tutorial
+from tests.kit.paths import ROOT
 
 # What a browser fetches by itself; a link that a person follows may lead anywhere.
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -84,7 +84,7 @@ def test_the_tutorial_is_made_of_commands_and_what_they_print() -> None:
         (("…", "d"), "x\nd", ""),
     ],
 )
-def test_a_promise_is_a_line_in_its_order_with_gaps_where_it_says_so(
+def test_a_promise_is_a_line_in_its_order_with_gaps_where_it_is_marked(
     promises: tuple[str, ...], output: str, lacks: str
 ) -> None:
     assert tutorial.missing(promises, output) == lacks

@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import tutorial
-from tests.docs.wheel import borrowing_virtualenv, build, sources, whole_virtualenv
+from tests.kit import tutorial
+from tests.kit.wheel import (
+    borrowing_virtualenv,
+    build,
+    copy_tree,
+    editable_virtualenv,
+    sources,
+    whole_virtualenv,
+)
 
-CODE = ("runspine", "services", "bench")
+CODE = ("runspine", "services")
+# Names that an installed Runspine does not claim.
+NOT_OURS = ("services", "bench", "tests")
 # What is no module and yet read by one.
 READ = (".asl", ".css", ".js", ".json", ".svg", ".typed")
 
@@ -27,7 +36,7 @@ def programs(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory)
 
 
 def outside(programs: Path, folder: Path, *command: str) -> str:
-    """What a program of the virtualenv prints, away from the checkout and told nothing of it."""
+    """What a program of the virtualenv prints, away from the checkout and without its environment."""
     environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder)}
     done = subprocess.run(
         [programs / command[0], *command[1:]], cwd=folder, env=environment, capture_output=True, text=True
@@ -40,8 +49,9 @@ def test_the_wheel_holds_every_module_and_every_file_that_one_reads(built: tuple
     with zipfile.ZipFile(built[0]) as wheel:
         held = set(wheel.namelist())
     wanted = {path for path in sources(*CODE) if path.endswith((".py", ".pyi", *READ))}
-    assert wanted - held == set()
-    assert {path for path in held if not path.startswith((*CODE, "runspine-"))} == set()
+    # services/ is imported as runspine.services.
+    assert {f"runspine/{path}" if path.startswith("services/") else path for path in wanted} - held == set()
+    assert {path for path in held if not path.startswith(("runspine/", "runspine-"))} == set()
 
 
 def test_the_sdist_holds_what_it_takes_to_test_and_document_it(built: tuple[Path, Path]) -> None:
@@ -51,10 +61,24 @@ def test_the_sdist_holds_what_it_takes_to_test_and_document_it(built: tuple[Path
 
 
 def test_what_is_imported_is_the_wheel_and_not_the_checkout(programs: Path, tmp_path: Path) -> None:
-    where = "import runspine, services, bench; print(runspine.__file__, services.__file__, bench.__file__)"
+    where = "import runspine, runspine.services as s; print(runspine.__file__, s.__file__)"
     for path in outside(programs, tmp_path, "python", "-c", where).split():
         assert path.startswith(str(programs.parent)), path
     assert outside(programs, tmp_path, "runspine", "--version") == "runspine 0.1.0\n"
+
+
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_the_wheel_claims_no_import_name_but_its_own(name: str, programs: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=f"No module named '{name}'"):
+        outside(programs, tmp_path, "python", "-c", f"import {name}")
+
+
+def test_an_editable_install_claims_no_other_import_name_either(tmp_path: Path) -> None:
+    programs = editable_virtualenv(tmp_path / "editable", copy_tree(tmp_path / "tree"))
+    outside(programs, tmp_path / "editable", "python", "-c", "import runspine.services.worker.worker")
+    for name in NOT_OURS:
+        with pytest.raises(AssertionError, match=f"No module named '{name}'"):
+            outside(programs, tmp_path / "editable", "python", "-c", f"import {name}")
 
 
 def test_every_runner_of_the_wheel_can_be_loaded(programs: Path, tmp_path: Path) -> None:
@@ -87,7 +111,7 @@ def test_passwords_and_the_schema_come_without_a_checkout(programs: Path, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_the_tutorial_does_what_it_says_from_the_built_wheel(programs: Path, tmp_path: Path) -> None:
+def test_the_tutorial_works_as_written_from_the_built_wheel(programs: Path, tmp_path: Path) -> None:
     tutorial.run(tmp_path, programs)
 
 

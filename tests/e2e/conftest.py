@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.browser import Browser, browsing
-from tests.e2e.page_rig import PageRig
+from runspine.bench.kit.browser import Browser, browsing
+from tests.kit.page import PageRig
 
 
 @pytest.fixture(scope="module")

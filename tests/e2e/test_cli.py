@@ -5,59 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.fixtures.environment import clean_environment
+from tests.kit.stack import Shell
 
-ROOT = Path(__file__).parents[2]
 HELLO = "command=[python, hello_trainer.py, --seconds, {}]"
-
-
-class Shell:
-    """Runs `runspine` commands against the stack of one home."""
-
-    def __init__(self, home: Path) -> None:
-        self.environment = clean_environment(RUNSPINE_HOME=str(home))
-
-    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "runspine", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    def json(self, *arguments: str, code: int = 0) -> Any:
-        dashes = arguments.index("--") if "--" in arguments else len(arguments)
-        words = (*arguments[:dashes], "--json", *arguments[dashes:])
-        return json.loads(self(*words, code=code).stdout)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "runspine", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def until(self, run_id: str, phase: str, seconds: float = 120) -> None:
-        deadline = time.monotonic() + seconds
-        while self.json("show", run_id)["run"]["phase"] != phase:
-            assert time.monotonic() < deadline, f"{run_id} is not {phase} after {seconds} s"
-            time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")
@@ -68,21 +23,16 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell("down")
 
 
-def submit(shell: Shell, *arguments: str) -> str:
-    run_id: str = shell.json("submit", *arguments)["runs"][0]["run"]["id"]
-    return run_id
-
-
 def test_a_run_is_followed_to_its_end(shell: Shell) -> None:
     done = shell("submit", "examples/hello.yaml", "--watch", "--set", HELLO.format(1))
     assert "runs on" in done.stdout
     assert "completed after" in done.stdout
     run_id = done.stdout.split()[0]
-    told = shell.json("show", run_id)
-    assert told["run"]["phase"] == "completed"
-    assert told["run"]["counts"]["episodes"] > 50
-    assert told["warnings"] == []
-    kinds = [kind for fact in told["facts"] for kind in fact if kind != "at"]
+    shown = shell.json("show", run_id)
+    assert shown["run"]["phase"] == "completed"
+    assert shown["run"]["counts"]["episodes"] > 50
+    assert shown["warnings"] == []
+    kinds = [kind for fact in shown["facts"] for kind in fact if kind != "at"]
     assert kinds[0] == "run_submitted"
     assert {"attempt_started", "attempt_exited", "run_completed"} <= set(kinds)
 
@@ -96,7 +46,7 @@ def test_a_failing_command_is_exit_code_1_with_its_last_words(shell: Shell) -> N
 
 
 def test_a_run_that_trained_nothing_warns(shell: Shell) -> None:
-    assert "did it train nothing?" in shell("submit", "--watch", "--", "true").stdout
+    assert "no step, episode or metric was captured" in shell("submit", "--watch", "--", "true").stdout
 
 
 def test_the_same_key_gives_the_same_run(shell: Shell) -> None:
@@ -115,39 +65,39 @@ def test_a_sweep_is_one_group(shell: Shell) -> None:
         "--key",
         "s1",
     )
-    told = shell.json(*arguments)
-    assert len(told["runs"]) == 4
-    assert {r["run"]["id"] for r in shell.json(*arguments)["runs"]} == {r["run"]["id"] for r in told["runs"]}
-    listed = shell.json("ls", "--label", f"group={told['group']}")
+    shown = shell.json(*arguments)
+    assert len(shown["runs"]) == 4
+    assert {r["run"]["id"] for r in shell.json(*arguments)["runs"]} == {r["run"]["id"] for r in shown["runs"]}
+    listed = shell.json("ls", "--label", f"group={shown['group']}")
     assert listed["total"] == 4
 
 
-def test_cancel_waits_and_says_so(shell: Shell) -> None:
-    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(600))
+def test_cancel_waits_for_the_end(shell: Shell) -> None:
+    run_id = shell.submit("examples/hello.yaml", "--set", HELLO.format(600))
     shell.until(run_id, "running")
     assert "cancelled" in shell("cancel", run_id, "--wait", "--reason", "enough").stdout
-    told = shell.json("show", run_id)
-    assert told["run"]["reason"] == "enough"
+    shown = shell.json("show", run_id)
+    assert shown["run"]["reason"] == "enough"
     shell("watch", run_id, code=1)
     shell("cancel", "no-such-run", code=4)
 
 
 def test_an_interrupted_watch_leaves_the_run_alone(shell: Shell) -> None:
-    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(600))
+    run_id = shell.submit("examples/hello.yaml", "--set", HELLO.format(600))
     shell.until(run_id, "running")
     watching = shell.start("watch", run_id)
     assert watching.stdout is not None
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
-    _, said = watching.communicate(timeout=120)
-    assert f"runspine cancel {run_id}" in said
+    _, stderr = watching.communicate(timeout=120)
+    assert f"runspine cancel {run_id}" in stderr
     assert watching.returncode == 130
     assert shell.json("show", run_id)["run"]["phase"] == "running"
     shell("cancel", run_id, "--wait")
 
 
 def test_resubmit_makes_a_new_run_with_changes(shell: Shell) -> None:
-    old = submit(shell, "--name", "first", "--", "true")
+    old = shell.submit("--name", "first", "--", "true")
     new = shell.json("resubmit", old, "--set", "labels.try=2", "--set", "seed=9")["runs"][0]["run"]
     assert new["parent"] == old
     assert new["labels"] == {"try": "2"}
@@ -156,7 +106,7 @@ def test_resubmit_makes_a_new_run_with_changes(shell: Shell) -> None:
 
 
 def test_labels_and_listing(shell: Shell) -> None:
-    run_id = submit(shell, "--label", "team=a", "--label", "old=1", "--", "true")
+    run_id = shell.submit("--label", "team=a", "--label", "old=1", "--", "true")
     assert shell.json("label", run_id, "team=b", "old-")["run"]["labels"] == {"team": "b"}
     listed = shell("ls", "--label", "team=b").stdout
     assert run_id[:12] in listed
@@ -164,20 +114,20 @@ def test_labels_and_listing(shell: Shell) -> None:
 
 
 def test_a_refused_command_is_exit_code_5(shell: Shell) -> None:
-    run_id = submit(shell, "--", "true")
+    run_id = shell.submit("--", "true")
     shell.until(run_id, "completed")
     assert "completed" in shell("priority", run_id, "90", code=5).stderr.lower()
 
 
 def test_the_servers_objection_names_the_line(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("runner: scrpt\ncommand: [ls]\n")
-    said = shell("validate", str(tmp_path / "run.yaml"), code=2).stderr
-    assert "run.yaml:1" in said
-    assert "script" in said
+    stderr = shell("validate", str(tmp_path / "run.yaml"), code=2).stderr
+    assert "run.yaml:1" in stderr
+    assert "script" in stderr
 
 
 def test_logs_follow_to_the_end_and_filter(shell: Shell) -> None:
-    run_id = submit(shell, "--", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done")
+    run_id = shell.submit("--", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done")
     lines = shell("logs", run_id, "-f").stdout.splitlines()
     assert [line for line in lines if line.startswith("line")] == [f"line {i}" for i in range(1, 6)]
     assert shell("logs", run_id, "--grep", "line [24]").stdout.splitlines() == ["line 2", "line 4"]
@@ -185,10 +135,10 @@ def test_logs_follow_to_the_end_and_filter(shell: Shell) -> None:
 
 
 def test_the_log_is_verified_exported_and_verified_again(shell: Shell, tmp_path: Path) -> None:
-    submit(shell, "--", "true")
+    shell.submit("--", "true")
     assert shell.json("events", "verify")["whole"] is True
-    told = shell.json("events", "export", str(tmp_path / "log.gz"))
-    assert told["commits"] > 0
+    shown = shell.json("events", "export", str(tmp_path / "log.gz"))
+    assert shown["commits"] > 0
     assert shell.json("events", "verify", "--file", str(tmp_path / "log.gz"))["whole"] is True
 
 
@@ -201,13 +151,13 @@ def test_the_fleet_is_shown(shell: Shell) -> None:
 
 
 def test_a_watch_outlives_the_orchestrator(shell: Shell) -> None:
-    run_id = submit(shell, "examples/hello.yaml", "--set", HELLO.format(8))
+    run_id = shell.submit("examples/hello.yaml", "--set", HELLO.format(8))
     shell.until(run_id, "running")
     watching = shell.start("watch", run_id)
     assert watching.stdout is not None
     watching.stdout.readline()
     home = Path(shell.environment["RUNSPINE_HOME"])
     os.kill(json.loads((home / "stack.json").read_text())["pids"]["orchestrator"], signal.SIGKILL)
-    out, said = watching.communicate(timeout=180)
-    assert watching.returncode == 0, said
+    out, stderr = watching.communicate(timeout=180)
+    assert watching.returncode == 0, stderr
     assert "completed after" in out

@@ -1,4 +1,4 @@
-"""The Live tab in a real Chromium, against a real stack: envs drawn for whoever looks, and only then."""
+"""The Live tab in a real Chromium, against a real stack: envs are drawn only while somebody watches."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bench.browser import Browser, browsing
+from runspine.bench.kit.browser import Browser, browsing
 from runspine.video.clip import decode
-from tests.e2e.page_rig import IN_CHROMIUM, LOOKER, PageRig
-from tests.integration.evaluation_rig import ROOT, until
+from tests.kit.page import IN_CHROMIUM, LOOKER, PageRig
+from tests.kit.paths import ROOT
+from tests.kit.waiting import until
 
 pytestmark = IN_CHROMIUM
 # Seven CartPoles and an env that cannot be drawn, at a pace that leaves room for a browser.
@@ -65,6 +66,7 @@ def watch(browser: Browser, run_id: str) -> None:
     browser.until(lambda: state(browser) == "live", "the pictures")
 
 
+@pytest.mark.long
 def test_eight_slots_move_in_a_grid_with_their_figures(rig: PageRig, browser: Browser, run_id: str) -> None:
     watch(browser, run_id)
     browser.until(lambda: all(painted(browser, slot) > 5 for slot in range(7)), "all of them move")
@@ -86,7 +88,7 @@ def test_eight_slots_move_in_a_grid_with_their_figures(rig: PageRig, browser: Br
     browser.until(lambda: browser.script(pixels) != first, "another picture")
 
 
-def test_an_env_that_cannot_be_drawn_says_why_and_offers_its_episodes(browser: Browser, run_id: str) -> None:
+def test_an_env_that_cannot_be_drawn_shows_why_and_offers_its_episodes(browser: Browser, run_id: str) -> None:
     watch(browser, run_id)
     browser.find('.rs-watch-tile[data-slot="7"]', "Blind draws no pictures; it knows ansi")
     # Pictures go on, and the link is still the same one: who presses it does not miss it.
@@ -94,7 +96,7 @@ def test_an_env_that_cannot_be_drawn_says_why_and_offers_its_episodes(browser: B
     at = painted(browser, 0)
     browser.until(lambda: painted(browser, 0) > at + 5, "more pictures")
     assert browser.count('.rs-watch-words a[data-same="yes"]') == 1
-    browser.press(".rs-watch-words a", "Play its episodes again")
+    browser.press(".rs-watch-words a", "Replay episodes")
     browser.until(lambda: browser.driver.current_url.endswith(f"/run/{run_id}?tab=episodes"), "its episodes")
 
 
@@ -126,7 +128,7 @@ def test_what_is_shown_is_recorded_to_a_clip(
 ) -> None:
     watch(browser, run_id)
     browser.until(lambda: painted(browser, 0) > 3, "a picture")
-    browser.press('[aria-label="Record what is shown"]')
+    browser.press('[aria-label="Record this view"]')
     browser.until(
         lambda: re.search(r"recording ([2-9]|\d\d) of", browser.find(".rs-watch-about").text), "it records"
     )
@@ -137,7 +139,7 @@ def test_what_is_shown_is_recorded_to_a_clip(
         (tmp_path / "clip.mp4").write_bytes(answer.read())
     frames = list(decode(tmp_path / "clip.mp4"))
     assert len(frames) >= 3
-    # Four beside each other are wider than they are high, two rows or not.
+    # Four next to each other are wider than they are high, two rows or not.
     assert frames[0].shape[1] > frames[0].shape[0]
     assert any((frame != frames[0]).any() for frame in frames)
 
@@ -154,7 +156,7 @@ def test_a_reader_may_watch_and_drawing_stops_when_the_last_page_is_gone(
         until(lambda: metric(rig, "runspine_worker_looked_at") == 1)
         reader.press('[aria-label="Pause (space)"]')
         until(lambda: metric(rig, "runspine_worker_looked_at") == 0)
-        reader.press('[aria-label="Go on (space)"]')
+        reader.press('[aria-label="Resume (space)"]')
         until(lambda: metric(rig, "runspine_worker_looked_at") == 1)
     # Chromium was killed without a word.
     until(lambda: metric(rig, "runspine_worker_looked_at") == 0)
@@ -184,7 +186,7 @@ def test_a_run_that_has_ended_offers_its_episodes(rig: PageRig, browser: Browser
     watch(browser, run_id)
     with rig.shell.client() as client:
         client.cancel(run_id)
-    browser.until(lambda: state(browser) == "ended", "the page says so", 90)
-    browser.sees("Nobody trains here now")
-    browser.press(".rs-watch-note button", "Play its episodes again")
+    browser.until(lambda: state(browser) == "ended", "the page shows that it has ended", 90)
+    browser.sees("There are no live frames after a run has ended")
+    browser.press(".rs-watch-note button", "Replay episodes")
     browser.until(lambda: browser.driver.current_url.endswith("tab=episodes"), "its episodes")

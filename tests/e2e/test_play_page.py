@@ -1,4 +1,4 @@
-"""Play in a real Chromium: a person at the keyboard, a policy beside them, and what the log has of it."""
+"""Play in a real Chromium: a person at the keyboard, a policy with them, and what the log has of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bench.browser import Browser, browsing
-from runspine.replay.finding import find_episode
+from runspine.bench.kit.browser import Browser, browsing
+from runspine.replay.episode_lookup import find_episode
 from runspine.wire.v1.run_pb2 import Phase
-from tests.e2e.page_rig import IN_CHROMIUM, LOOKER, PageRig
-from tests.integration.evaluation_rig import until
-from tests.integration.play_rig import actors_in, balancer
-from tests.integration.test_play import damaged
+from tests.kit.page import IN_CHROMIUM, LOOKER, PageRig
+from tests.kit.player import actors_in, balancer
+from tests.kit.stack import damaged
+from tests.kit.waiting import until
 
 pytestmark = IN_CHROMIUM
 ARROWS = {"L": Keys.ARROW_LEFT, "D": Keys.ARROW_DOWN, "R": Keys.ARROW_RIGHT, "U": Keys.ARROW_UP}
@@ -40,7 +40,7 @@ class Session:
         self.stage = browser.find(".rs-play-stage")
         self.stage.focus()
 
-    def told(self) -> dict[str, str]:
+    def received(self) -> dict[str, str]:
         (found,) = self.browser.each(".rs-play", "({...element.dataset})")
         return dict(found)
 
@@ -54,7 +54,7 @@ class Session:
     def press(self, keys: str) -> None:
         """Key by key, each when the one before it is seen."""
         for key in keys:
-            before = int(self.told()["step"])
+            before = int(self.received()["step"])
             self.stage.send_keys(ARROWS[key])
             self.until("step", str(before + 1))
 
@@ -75,7 +75,7 @@ class Session:
 
     @property
     def waits(self) -> list[float]:
-        return list(json.loads(self.told().get("waits", "[]")))
+        return list(json.loads(self.received().get("waits", "[]")))
 
 
 def play(rig: PageRig, *arguments: object) -> str:
@@ -88,9 +88,10 @@ def listed(rig: PageRig, run_id: str) -> list[Any]:
 
 def who(rig: PageRig, run_id: str) -> list[str]:
     with rig.shell.client() as client:
-        return [actor for actor, _ in actors_in(find_episode(client, run_id, "0").said)]
+        return [actor for actor, _ in actors_in(find_episode(client, run_id, "0").response)]
 
 
+@pytest.mark.long
 def test_a_person_plays_frozen_lake_with_keys_and_buttons_and_it_becomes_a_dataset(
     rig: PageRig, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,18 +135,18 @@ def test_cart_pole_is_handed_to_a_policy_in_mid_episode_and_taken_back(
     session.stage.send_keys(Keys.ARROW_LEFT)
     session.swap()
     session.until("actor", f"policy:{checkpoint}")
-    session.set("Steps a second", "5")
-    at = int(session.told()["step"])
-    browser.until(lambda: int(session.told()["step"]) > at + 15, "the policy goes on")
+    session.set("Steps per second", "5")
+    at = int(session.received()["step"])
+    browser.until(lambda: int(session.received()["step"]) > at + 15, "the policy goes on")
     session.choose_unoffered(f"policy:{bad}")
     browser.sees(f"policy {checkpoint[:12]} goes on: its checkpoint cannot be used")
     browser.sees("SHA-256 differs")
-    at = int(session.told()["step"])
-    browser.until(lambda: int(session.told()["step"]) > at + 5, "the old policy plays on")
+    at = int(session.received()["step"])
+    browser.until(lambda: int(session.received()["step"]) > at + 5, "the old policy plays on")
     session.swap()
     session.until("actor", "human")
     session.until("waiting", "true")
-    assert session.told()["episode"] == "0-0", "the very same episode"
+    assert session.received()["episode"] == "0-0", "the very same episode"
     session.stage.send_keys(Keys.ARROW_RIGHT)
     assert listed(rig, run_id)
     assert who(rig, run_id) == ["human", f"policy:{checkpoint}", "human"]
@@ -161,13 +162,13 @@ def test_the_page_offers_only_who_fits_and_shows_two_side_by_side(
         assert found >= {"human", "random"}
         assert (f"policy:{checkpoint}" in found) == fits
     browser.open("/play?env=FrozenLake-v1")
-    browser.press(".q-select", "Who acts")
+    browser.press(".q-select", "Actor")
     browser.sees("random actions")
     assert checkpoint[:8] not in browser.text()
     browser.open("/play?env=CartPole-v1")
-    browser.press(".q-select", "Who acts")
+    browser.press(".q-select", "Actor")
     browser.press(".q-item", checkpoint[:8])
-    browser.press(".q-select", "Beside it")
+    browser.press(".q-select", "Second actor")
     browser.press(".q-item", "random actions")
     browser.press("button", "Play")
     browser.until(lambda: "/play?runs=" in browser.driver.current_url, "both sessions")
@@ -187,13 +188,13 @@ def test_an_episode_is_played_on_from_the_step_that_the_scrubber_shows(
     for step in (1, 2, 3, 4):
         browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
         browser.find(f'.rs-scrubber[data-shown="{step}"]')
-    browser.press("button", "Go on from here")
-    browser.sees("Its first steps are played again exactly")
+    browser.press("button", "Fork from here")
+    browser.sees("The steps before it are replayed exactly")
     browser.press(".q-dialog button", "Start")
     browser.until(lambda: parent not in browser.driver.current_url, "the new session")
     child = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
     session = Session(browser, child)
-    assert session.told()["step"] == "4"
+    assert session.received()["step"] == "4"
     assert rig.run(child).spec.play.fork.step == 4
     rig.cancel(child)
 
@@ -205,9 +206,9 @@ def test_a_training_goes_on_from_the_step_that_the_scrubber_shows(rig: PageRig, 
     browser.open(f"/run/{parent}?tab=episodes")
     browser.sees("exact: all")
     browser.find(".rs-scrub").send_keys(Keys.ARROW_RIGHT)
-    browser.press("button", "Go on from here")
-    browser.press(".q-dialog .q-btn-toggle button", "Train on")
-    browser.sees("Every episode begins there")
+    browser.press("button", "Fork from here")
+    browser.press(".q-dialog .q-btn-toggle button", "Train")
+    browser.sees("Start every episode there")
     assert "qlearning" in browser.find(".q-dialog .q-select", "Algorithm").text
     browser.fill("Steps to train", "400")
     browser.press(".q-dialog button", "Start")
@@ -224,13 +225,13 @@ def test_who_may_only_look_sees_everything_and_steers_nothing(rig: PageRig) -> N
     with browsing(rig.address) as looker:
         looker.login(LOOKER)
         session = Session(looker, run_id)
-        looker.sees("You watch")
+        looker.sees("Watching only")
         assert not looker.find(".rs-key", "down").is_enabled()
         session.stage.send_keys(Keys.ARROW_DOWN)
         # Past the page: the server refuses, too.
         looker.script(SNEAK, run_id)
-        looker.until(lambda: "may only look" in (looker.script("return window.answer") or ""), "a refusal")
-        assert session.told()["step"] == "0"
+        looker.until(lambda: "read-only" in (looker.script("return window.answer") or ""), "a refusal")
+        assert session.received()["step"] == "0"
     rig.cancel(run_id)
     until(lambda: rig.run(run_id).phase == Phase.CANCELLED)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.fixtures.environment import clean_environment
+from tests.kit.environment import clean_environment
+from tests.kit.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 HELLO = ROOT / "examples" / "hello.yaml"
 
 

@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.fuzz.inputs import CORPUS, inputs, mutants
+from tests.fuzz.inputs import inputs, mutants
 from tests.fuzz.service import service_target
 from tests.fuzz.targets import TARGETS
+from tests.kit.paths import CORPUS
 
 ROUND, MUTANTS = 200, 40
 
@@ -62,7 +63,7 @@ def main() -> int:
         for name in asked.targets or checks:
             if checks[name] is service:
                 service.start()  # one that does not start is no finding
-            tried, error = fuzz(name, checks[name], asked.seconds)
+            tried, error = fuzz(name, checks[name], asked.seconds)  # type: ignore[arg-type]
             broken += error is not None
             verdict = f"{type(error).__name__}: {error}" if error else "nothing found"
             print(f"{name:16} {tried:9,} inputs in {asked.seconds:.0f} s  {verdict}", flush=True)

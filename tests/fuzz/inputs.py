@@ -9,20 +9,19 @@ import pickle
 import random
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
+from runspine.services.telemetry.core.manifest import pack
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.manifest_pb2 import Manifest
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2 import ListRequest, LogRecord
-from services.telemetry.core.manifest import pack
+from tests.kit.paths import CORPUS
 
-CORPUS = Path(__file__).parents[1] / "corpus"
 _INTEGERS = {
     FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),
     FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
@@ -31,13 +30,13 @@ _INTEGERS = {
     FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
     FieldDescriptor.TYPE_ENUM: (-2, 40),
 }
-SAID = """
-type step steps episode metric metrics env reset config artifact progress evaluation mind
+REPORTED = """
+type step steps episode metric metrics env reset config artifact progress evaluation mind turn
 episode_id slot agent_id action reward terminated truncated obs t first n global_step flags t0 t1 dtype
 shape data return name value values kind path meta seed args <f4 <i8 |b1 AAAA returns lengths digest env_id
 algo t_end total goals beliefs intentions obs_hash rng options
 """
-WORDS = SAID.split()
+WORDS = REPORTED.split()
 FIELDS = """
 runner: script|command: [x, y]|seeds: 1..3|seeds: [1, 2]|sweep:|search:|  params.a: [1, 2]
   params.a: {float: [0, 1]}|  params.b: {int: [1, 9], step: 2}|  command: {choice: [[a], [b]]}|params:
@@ -169,8 +168,8 @@ def _json() -> st.SearchStrategy[Any]:
 
 
 def _line() -> st.SearchStrategy[bytes]:
-    said = st.dictionaries(st.sampled_from(WORDS), _json(), max_size=10)
-    typed = st.builds(lambda kind, rest: {"type": kind, **rest}, st.sampled_from(WORDS[1:13]), said)
+    emitted = st.dictionaries(st.sampled_from(WORDS), _json(), max_size=10)
+    typed = st.builds(lambda kind, rest: {"type": kind, **rest}, st.sampled_from(WORDS[1:13]), emitted)
     spoken = typed.map(lambda value: json.dumps(value).encode())
     printed = st.builds(
         lambda a, b: f"global_step={a}, episodic_return={b}".encode(),

@@ -11,21 +11,21 @@ from typing import Any
 import grpc
 
 from runspine.wire.v1 import trainer_pb2 as wire
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.services import orchestrator
+from tests.kit.orchestrator import orchestrator
+from tests.kit.servers.nats import NatsServer
 
 METHODS = (
     "Submit", "Validate", "Cancel", "Get", "List", "Resubmit", "SetPriority", "SetLabels", "ListRunners",
     "ListWorkers", "DescribeLog",
 )  # fmt: skip
-# What a caller may be told of his input.
+# Codes that a caller may receive for its input.
 ANSWERS = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.ABORTED,
 }
-# Bytes that are no message never reach us: gRPC itself says so, as UNKNOWN.
+# Bytes that are no message never reach us: gRPC itself reports them, as UNKNOWN.
 NO_MESSAGE = "protobuf.message.DecodeError"
 
 

@@ -13,30 +13,30 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from runspine.artifact.evolve import fold as fold_artifacts
-from runspine.checkpoints import BadCheckpoint, look
+from runspine.backup.log_export import read_export
+from runspine.checkpoints import CheckpointError, inspect_checkpoint
 from runspine.checkpoints.archive import unpack
-from runspine.cli.exportfile import reading
-from runspine.cli.facts import describe
-from runspine.errors import Invalid
-from runspine.log.chain import Verifier, digest_of
-from runspine.log.port import Recorded
-from runspine.plain import to_plain
-from runspine.run.evolve import fold
-from runspine.runfile import parse, read_bytes, spec_yaml
+from runspine.domain.artifact.evolve import fold as fold_artifacts
+from runspine.domain.run.evolve import fold
+from runspine.errors import InvalidError
+from runspine.eventlog.chain import ChainVerifier, digest_of
+from runspine.eventlog.port import Recorded
+from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.listing import list_runs
+from runspine.services.orchestrator.core.spec_rules import violations, with_defaults
+from runspine.services.telemetry.core.manifest import ManifestChainError
+from runspine.services.telemetry.core.manifest import unpack as unpack_manifest
+from runspine.services.worker.artifacts.intents import UploadRefusedError, resolve_inside
+from runspine.services.worker.runners.script import ScriptRunner
+from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
+from runspine.spec.plain import to_plain
+from runspine.spec.run_file import parse, read_bytes, spec_yaml
 from runspine.sweep.plan import parse_plan
+from runspine.text.facts import describe
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import STDERR, STDOUT, Batch
 from runspine.wire.v1.trainer_pb2 import ListRequest
-from services.orchestrator.core.board import Board
-from services.orchestrator.core.listing import list_runs
-from services.orchestrator.core.spec_rules import violations, with_defaults
-from services.telemetry.core.manifest import Broken
-from services.telemetry.core.manifest import unpack as unpack_manifest
-from services.worker.artifact import NotAccepted, inside
-from services.worker.recording import Recording
-from services.worker.runners.script import ScriptRunner
 
 AT = 1_794_800_549_250_000
 FOLDER = Path("/nonexistent")
@@ -45,8 +45,8 @@ INSTALLED = {"script": ScriptRunner().info()}
 
 
 def protocol(data: bytes) -> None:
-    """Whatever a trainer says is recorded: every line is counted, and every batch can be read again."""
-    recording = Recording("run", 1, RunSpec(total_steps=1000))
+    """Whatever a trainer prints is recorded: every line is counted, and every batch can be read again."""
+    recording = BatchAssembler("run", 1, RunSpec(total_steps=1000))
     lines = data.split(b"\n")
     for number, line in enumerate(lines):
         recording.take(line, STDERR if number % 7 == 6 else STDOUT, AT + number)
@@ -60,7 +60,7 @@ def runfile(data: bytes) -> None:
     """A run file is refused in words, or its runs can be written down and read again."""
     try:
         asked = parse(read_bytes(data, "f"), source="f", folder=FOLDER)
-    except Invalid:
+    except InvalidError:
         return
     for spec in asked.specs[:5]:
         [again] = parse(spec_yaml(spec), source="again", folder=FOLDER).specs
@@ -71,7 +71,7 @@ def sweepfile(data: bytes) -> None:
     """A sweep file is refused in words, or its runs lie in its own space."""
     try:
         plan = parse_plan(read_bytes(data, "f"), Path("f.yaml"))
-    except Invalid:
+    except InvalidError:
         return
     point = {axis.path: (axis.values() or [getattr(axis, "low", 0)])[0] for axis in plan.axes}
     assert plan.point(plan.spec(0, point, plan.seeds[0])) == point
@@ -100,8 +100,8 @@ def artifact(data: bytes) -> None:
         folder.mkdir()
         (folder / "link").symlink_to("/etc")
         try:
-            path = inside(data.decode("utf-8", "surrogateescape"), folder)
-        except NotAccepted:
+            path = resolve_inside(data.decode("utf-8", "surrogateescape"), folder)
+        except UploadRefusedError:
             return
         assert path.is_relative_to(folder.resolve())
 
@@ -111,23 +111,23 @@ def imports(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as root:
         path = Path(root) / f"file{SUFFIXES[data[0] % len(SUFFIXES) if data else 0]}"
         path.write_bytes(data[1:])
-        for read in (look, lambda given: unpack(given, Path(root) / "inner")):
+        for read in (inspect_checkpoint, lambda given: unpack(given, Path(root) / "inner")):
             try:
                 read(path)
-            except BadCheckpoint:
+            except CheckpointError:
                 continue
         assert {child.name for child in Path(root).iterdir()} <= {path.name, "inner"}
 
 
 def events(data: bytes) -> None:
     """Bytes on the log are a commit or are named as damage; folds take any fact."""
-    verifier = Verifier("RUNS")
+    verifier = ChainVerifier("RUNS")
     verifier.feed(1, "runs.r1", data, digest_of(data))
-    flaws = verifier.finish(1)
+    found_problems = verifier.finish(1)
     try:
         commit = Commit.FromString(data)
     except DecodeError:
-        assert flaws, "what is no commit must not pass"
+        assert found_problems, "what is no commit must not pass"
         return
     fold(commit.facts)
     fold_artifacts(commit.facts)
@@ -141,22 +141,22 @@ def events(data: bytes) -> None:
 
 
 def exported(data: bytes) -> None:
-    """An exported log is read to its end, or said to be damaged."""
+    """An exported log is read to its end, or reported as damaged."""
     with tempfile.TemporaryDirectory() as root:
         path = Path(root) / "log"
         path.write_bytes(data)
         try:
-            _, records = reading(path)
+            _, records = read_export(path)
             list(records)
-        except Invalid:
+        except InvalidError:
             return
 
 
 def manifest(data: bytes) -> None:
-    """A manifest of the archive is whole, or said to be broken."""
+    """A manifest of the archive is whole, or reported as broken."""
     try:
         unpack_manifest(data)
-    except Broken:
+    except ManifestChainError:
         return
 
 

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.s3 import S3Server
-from tests.integration.bay_rig import Bay, open_bay
-from tests.integration.telemetry_rig import Archived, archiving
+from tests.kit.servers.nats import NatsServer
+from tests.kit.servers.s3 import S3Server
+from tests.kit.telemetry import Archived, archiving
+from tests.kit.worker import Rig, worker_rig
+from tests.kit.worker_with_s3 import Bay, open_bay
+
+
+@pytest.fixture
+async def rig(nats_server: NatsServer, connect: Any, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Workers on a NATS server of their own; the test plays the orchestrator."""
+    async with worker_rig(nats_server, connect, tmp_path) as rig:
+        yield rig
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from typing import Any
 import grpc
 import pytest
 
-from runspine.log import Version
-from runspine.log.chain import Verifier
+from runspine.eventlog import Version
+from runspine.eventlog.chain import ChainVerifier
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Fact, RunQueued
 from runspine.wire.v1.run_pb2 import QUEUED
 from runspine.wire.v1.spec_pb2 import RunSpec
-from tests.fixtures.nats import NatsServer
-from tests.fixtures.services import Orchestrator, orchestrator
+from tests.kit.orchestrator import Orchestrator, orchestrator
+from tests.kit.servers.nats import NatsServer
 
 Connect = Callable[..., Awaitable[Any]]
 RUNS = 40
@@ -74,11 +74,11 @@ async def test_zeros_in_a_stored_block_are_named_and_the_log_opens_all_the_same(
     data[middle : middle + 8192] = bytes(min(8192, len(data) - middle))
     block.write_bytes(data)
     nats_server.start()
-    verifier, read = Verifier("RUNS", witnesses={head.sequence: head.digest}), 0
+    verifier, read = ChainVerifier("RUNS", witnesses={head.sequence: head.digest}), 0
     async for recorded in client.log.follow("RUNS", live=False):
         verifier.feed(recorded.sequence, recorded.subject, recorded.data, recorded.digest)
         read += 1
-    flaws = [str(flaw) for flaw in verifier.finish((await client.log.extent("RUNS")).last)]
+    found_problems = [str(problem) for problem in verifier.finish((await client.log.extent("RUNS")).last)]
     assert read > 0, "what lies before the damage can still be read"
-    assert flaws, "damage must not go unseen"
-    assert flaws[0].startswith("RUNS ")
+    assert found_problems, "damage must not go unseen"
+    assert found_problems[0].startswith("RUNS ")

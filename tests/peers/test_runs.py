@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker_rig import is_alive
-from tests.peers.shell import Shell, stack
+from tests.kit.background_stack import Shell, stack
+from tests.kit.worker import is_alive
 
 SLOW = "import time\nfor n in range({0}): print(n, flush=True); time.sleep(0.1)"
 MEASURES = """
@@ -90,19 +90,19 @@ def test_an_outage_of_the_log_does_not_fail_a_run_that_goes_on(shell: Shell) -> 
     assert (run["phase"], run["attempt"]) == ("completed", 1), run["reason"]
 
 
-def says(shell: Shell, run_id: str, word: str) -> str:
+def reports(shell: Shell, run_id: str, word: str) -> str:
     """Its log, as soon as it begins so."""
     shell.until(run_id, "running", "failed")
     deadline = time.monotonic() + 30
-    while not (said := shell("logs", run_id)).startswith(word):
+    while not (emitted := shell("logs", run_id)).startswith(word):
         assert time.monotonic() < deadline
-    return said
+    return emitted
 
 
 def test_a_killed_trainer_does_not_stay_active(shell: Shell) -> None:
     """aim#3175: a run whose process was killed was "in progress" for ever."""
     [run_id] = shell.submit("import os, time; print('pid', os.getpid(), flush=True); time.sleep(600)")
-    os.kill(int(says(shell, run_id, "pid ").split()[1]), signal.SIGKILL)
+    os.kill(int(reports(shell, run_id, "pid ").split()[1]), signal.SIGKILL)
     run = shell.until(run_id, "failed", "completed", "cancelled")
     assert run["phase"] == "failed"
     assert "SIGKILL" in run["reason"]
@@ -112,21 +112,21 @@ def test_a_killed_trainer_does_not_stay_active(shell: Shell) -> None:
 def test_a_time_limit_ends_whatever_a_shell_has_started(shell: Shell) -> None:
     """dstack#4259: the limit reached the shell, the work behind it went on, and the job stayed "running"."""
     [run_id] = shell.submit(WRAPPED, "--set", "limits.wall_seconds=6")
-    pid = int(says(shell, run_id, "pid ").split()[1])
+    pid = int(reports(shell, run_id, "pid ").split()[1])
     run = shell.until(run_id, "failed", "completed", "cancelled")
     assert run["phase"] == "failed"
     assert "wall-clock limit" in run["reason"]
     assert not is_alive(pid)
 
 
-def test_what_a_run_says_while_it_is_stopped_is_kept(shell: Shell) -> None:
+def test_what_a_run_prints_while_it_is_stopped_is_kept(shell: Shell) -> None:
     """dstack#4285: logs were fetched while a job ran, and its last lines were lost when it was stopped."""
     [run_id] = shell.submit(LAST_WORDS)
-    says(shell, run_id, "ready")
+    reports(shell, run_id, "ready")
     shell("cancel", run_id)
     assert shell.until(run_id, "cancelled", "completed", "failed")["phase"] == "cancelled"
-    said = [line for line in shell("logs", run_id).splitlines() if not line.startswith("[worker]")]
-    assert said == ["ready", *(f"last {n}" for n in range(500))]
+    emitted = [line for line in shell("logs", run_id).splitlines() if not line.startswith("[worker]")]
+    assert emitted == ["ready", *(f"last {n}" for n in range(500))]
 
 
 def test_nothing_is_left_out_of_what_had_to_wait(shell: Shell) -> None:
@@ -148,8 +148,8 @@ def test_what_gymnasium_films_is_stored(shell: Shell, tmp_path: Path) -> None:
     """wandb#11193: from Gymnasium 1.0 on, what RecordVideo wrote stayed on the disk, without a word."""
     script = tmp_path / "film.py"
     script.write_text(FILMS)
-    told = shell.json("submit", "--", sys.executable, "-m", "runspine.launcher", str(script))
-    [run_id] = [one["run"]["id"] for one in told["runs"]]
+    received = shell.json("submit", "--", sys.executable, "-m", "runspine.launcher", str(script))
+    [run_id] = [one["run"]["id"] for one in received["runs"]]
     run = shell.until(run_id, "completed", "failed")
     assert (run["phase"], run["counts"]["episodes"]) == ("completed", 3), run["reason"]
     deadline = time.monotonic() + 60
@@ -169,13 +169,14 @@ def test_runs_that_write_at_once_while_others_read_lose_and_mix_nothing(shell: S
         assert (series["name"], series["points"], series["last"]) == ("loss", points, points - 1)
 
 
-def test_facts_do_not_grow_with_what_a_run_says(shell: Shell) -> None:
+@pytest.mark.long
+def test_facts_do_not_grow_with_what_a_run_reports(shell: Shell) -> None:
     """HyperQueue#785: a journal of 9 GB for a few hundred jobs. Ours holds decisions, not telemetry."""
     sizes = []
     for points in (10, 20_000):
         [run_id] = shell.submit(MEASURES.format(points))
         assert shell.until(run_id, "completed")["counts"]["metrics"] == points
-        told = shell.json("show", run_id)
-        sizes.append(len(str(told["facts"])))
+        received = shell.json("show", run_id)
+        sizes.append(len(str(received["facts"])))
     assert sizes[1] < sizes[0] * 1.5
     assert sizes[1] < 10_000

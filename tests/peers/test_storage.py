@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.peers.shell import NotThere, Shell, stack
+from tests.kit.background_stack import NotThere, Shell, stack
+from tests.kit.waiting import until
 
 MEASURES = """
 import json, os
@@ -35,13 +36,7 @@ def bucket(shell: Shell) -> dict[str, int]:
     return {one["name"]: one["objects"] for one in shell.json("artifacts", "usage")["bucket"]}
 
 
-def wait_for(probe: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not probe():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
+@pytest.mark.long
 def test_many_runs_of_one_project_write_at_once_while_somebody_reads(shell: Shell) -> None:
     """trackio#448: from the third job on that wrote to one project, writing to its database failed."""
     words = ("--seeds", f"1..{WRITERS}", "--label", "project=ablation")
@@ -56,8 +51,8 @@ def test_many_runs_of_one_project_write_at_once_while_somebody_reads(shell: Shel
             if shell.run(run_id)["phase"] == "completed":
                 waiting.discard(run_id)
     for run_id in runs:
-        told = shell.json("show", run_id)["run"]
-        assert (told["attempt"], told["counts"]["metrics"]) == (1, POINTS)
+        received = shell.json("show", run_id)["run"]
+        assert (received["attempt"], received["counts"]["metrics"]) == (1, POINTS)
         [series] = shell.json("metrics", run_id)["series"]
         assert (series["points"], series["last"]) == (POINTS, POINTS - 1)
 
@@ -71,18 +66,19 @@ def test_points_of_runs_that_have_ended_are_a_few_objects_of_their_own(shell: Sh
         shell.until(run_id, "completed")
         [series] = shell.json("metrics", run_id)["series"]
         assert series["points"] == points
-    wait_for(lambda: bucket(shell).get("telemetry", 0) > before)
+    until(lambda: bucket(shell).get("telemetry", 0) > before)
     # Two thousand times as many points, and no more objects: a run's are its own, and nobody else reads them.
-    wait_for(lambda: bucket(shell)["telemetry"] - before <= 2 * 4)
+    until(lambda: bucket(shell)["telemetry"] - before <= 2 * 4)
 
 
+@pytest.mark.long
 def test_what_is_pruned_is_gone_from_the_bucket(shell: Shell) -> None:
     """mlflow#17240: after everything was deleted and collected, the model was still in object storage."""
     shell("retention", "set", "--grace", "0s", "--undo", "0s")
     [run_id] = shell.submit(CHECKPOINT)
     shell.until(run_id, "completed")
-    wait_for(lambda: bucket(shell).get("artifacts", 0) == 1)
+    until(lambda: bucket(shell).get("artifacts", 0) == 1)
     shell("prune", f"{run_id}:step-1", "--yes")
-    wait_for(lambda: not {"artifacts", "trash"} & bucket(shell).keys())
+    until(lambda: not {"artifacts", "trash"} & bucket(shell).keys())
     assert shell.json("artifacts", "orphans")["objects"] == []
     assert shell.json("artifacts", "list", run_id)["artifacts"] == []

@@ -1,6 +1,6 @@
-"""Writes values.yaml for NATS's own Helm chart from runspine/log/permissions.py, the one place of rights.
+"""Writes values.yaml for the NATS Helm chart from the rights in runspine/eventlog/permissions.py.
 
-python deploy/k8s/nats/draw.py            # writes values.yaml and values-small.yaml beside this file
+python deploy/k8s/nats/draw.py            # writes values.yaml and values-small.yaml next to this file
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from runspine.log.permissions import USERS, Rights
+from runspine.eventlog.permissions import USERS, NatsRights
 
 HERE = Path(__file__).parent
 HEAD = """\
@@ -21,7 +21,7 @@ HEAD = """\
 """
 
 
-def user(name: str, rights: Rights) -> dict[str, Any]:
+def user(name: str, rights: NatsRights) -> dict[str, Any]:
     publish: dict[str, Any] = {"allow": list(rights.publish)}
     if rights.never_publish:
         publish["deny"] = list(rights.never_publish)

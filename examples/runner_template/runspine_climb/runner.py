@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from runspine.runners import Launch, NotReady
+from runspine.runners import Launch, NotReadyError
 from runspine.wire.v1.runner_pb2 import NUMBER, Param, RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, TRAIN, RunSpec, Value
 
@@ -21,7 +21,7 @@ class ClimbRunner:
             name="climb",
             summary="hill climbing on the weights of a linear policy",
             modes=[TRAIN, EVALUATE],
-            # Everything a run file may say under `params`; anything else is refused before the launch.
+            # Everything a run file may contain under `params`; anything else is refused before the launch.
             params=[
                 Param(
                     name="noise",
@@ -42,9 +42,9 @@ class ClimbRunner:
         )
 
     def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
-        """Check what can be checked before anything starts; NotReady says what is wrong and what to do."""
+        """Check what can be checked before the start; NotReadyError states what is wrong and what to do."""
         if not spec.env:
-            raise NotReady("env is missing: name one such as CartPole-v1")
+            raise NotReadyError("env is missing: name one such as CartPole-v1")
         command = [python, str(TRAINER)]
         if spec.mode == EVALUATE:
             command += ["--evaluate", str(spec.evaluation.episodes), spec.evaluation.digest]

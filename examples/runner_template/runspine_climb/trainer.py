@@ -1,4 +1,4 @@
-"""The process of a run: trains, says what it does, saves checkpoints, stops on SIGTERM.
+"""The process of a run: trains, reports what it does, saves checkpoints, stops on SIGTERM.
 
 It runs in the Python that the worker has for this runner and needs there only `runspine` and what you
 train with.

@@ -196,7 +196,7 @@ class GetUrlResponse(_message.Message):
     def __init__(self, url: _Optional[str] = ..., expires_at: _Optional[int] = ..., artifact: _Optional[_Union[Artifact, _Mapping]] = ...) -> None: ...
 
 class ListCheckpointsRequest(_message.Message):
-    __slots__ = ("env", "algo", "run", "project", "order", "page_size", "page_token", "with_pruned", "all")
+    __slots__ = ("env", "algo", "run", "project", "order", "page_size", "page_token", "with_pruned", "all", "dataset")
     ENV_FIELD_NUMBER: _ClassVar[int]
     ALGO_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +206,7 @@ class ListCheckpointsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WITH_PRUNED_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
     env: str
     algo: str
     run: str
@@ -215,7 +216,8 @@ class ListCheckpointsRequest(_message.Message):
     page_token: str
     with_pruned: bool
     all: bool
-    def __init__(self, env: _Optional[str] = ..., algo: _Optional[str] = ..., run: _Optional[str] = ..., project: _Optional[str] = ..., order: _Optional[_Union[CardOrder, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_pruned: _Optional[bool] = ..., all: _Optional[bool] = ...) -> None: ...
+    dataset: str
+    def __init__(self, env: _Optional[str] = ..., algo: _Optional[str] = ..., run: _Optional[str] = ..., project: _Optional[str] = ..., order: _Optional[_Union[CardOrder, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_pruned: _Optional[bool] = ..., all: _Optional[bool] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class ListCheckpointsResponse(_message.Message):
     __slots__ = ("cards", "next_page_token", "total")
@@ -352,8 +354,10 @@ class ActivateResponse(_message.Message):
     def __init__(self, card: _Optional[_Union[CheckpointCard, _Mapping]] = ..., previous: _Optional[_Union[Artifact, _Mapping]] = ...) -> None: ...
 
 class ListActorsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("env",)
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    env: str
+    def __init__(self, env: _Optional[str] = ...) -> None: ...
 
 class ListActorsResponse(_message.Message):
     __slots__ = ("actors",)
@@ -362,12 +366,26 @@ class ListActorsResponse(_message.Message):
     def __init__(self, actors: _Optional[_Iterable[_Union[Actor, _Mapping]]] = ...) -> None: ...
 
 class Actor(_message.Message):
-    __slots__ = ("name", "card")
+    __slots__ = ("name", "card", "env")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CARD_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
     name: str
     card: CheckpointCard
-    def __init__(self, name: _Optional[str] = ..., card: _Optional[_Union[CheckpointCard, _Mapping]] = ...) -> None: ...
+    env: str
+    def __init__(self, name: _Optional[str] = ..., card: _Optional[_Union[CheckpointCard, _Mapping]] = ..., env: _Optional[str] = ...) -> None: ...
+
+class ActivatedPlace(_message.Message):
+    __slots__ = ("actor", "env", "run_id", "digest")
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    actor: str
+    env: str
+    run_id: str
+    digest: str
+    def __init__(self, actor: _Optional[str] = ..., env: _Optional[str] = ..., run_id: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class GetRetentionRequest(_message.Message):
     __slots__ = ("scope", "run")
@@ -400,16 +418,20 @@ class ScopedProfile(_message.Message):
     def __init__(self, scope: _Optional[str] = ..., profile: _Optional[_Union[_facts_pb2.RetentionProfile, _Mapping]] = ..., set_by: _Optional[str] = ..., set_at: _Optional[int] = ...) -> None: ...
 
 class RetentionStatus(_message.Message):
-    __slots__ = ("run_id", "run_name", "effective", "kinds")
+    __slots__ = ("run_id", "run_name", "effective", "kinds", "last_pruned_at", "pruned_bytes")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_NAME_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
+    LAST_PRUNED_AT_FIELD_NUMBER: _ClassVar[int]
+    PRUNED_BYTES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     run_name: str
     effective: _facts_pb2.RetentionProfile
     kinds: _containers.RepeatedCompositeFieldContainer[KindStatus]
-    def __init__(self, run_id: _Optional[str] = ..., run_name: _Optional[str] = ..., effective: _Optional[_Union[_facts_pb2.RetentionProfile, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[KindStatus, _Mapping]]] = ...) -> None: ...
+    last_pruned_at: int
+    pruned_bytes: int
+    def __init__(self, run_id: _Optional[str] = ..., run_name: _Optional[str] = ..., effective: _Optional[_Union[_facts_pb2.RetentionProfile, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[KindStatus, _Mapping]]] = ..., last_pruned_at: _Optional[int] = ..., pruned_bytes: _Optional[int] = ...) -> None: ...
 
 class KindStatus(_message.Message):
     __slots__ = ("kind", "retained", "total", "bytes")
@@ -642,7 +664,7 @@ class RemoveOrphansResponse(_message.Message):
     def __init__(self, removed: _Optional[_Iterable[_Union[Orphan, _Mapping]]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("runs", "known", "rules", "runners", "profiles", "evaluations", "aliases", "actors")
+    __slots__ = ("runs", "known", "rules", "runners", "profiles", "evaluations", "aliases", "actors", "activated", "janitor")
     class EvaluationsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -672,6 +694,8 @@ class CatalogState(_message.Message):
     EVALUATIONS_FIELD_NUMBER: _ClassVar[int]
     ALIASES_FIELD_NUMBER: _ClassVar[int]
     ACTORS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATED_FIELD_NUMBER: _ClassVar[int]
+    JANITOR_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[RunArtifacts]
     known: _containers.RepeatedCompositeFieldContainer[CatalogRun]
     rules: RetentionRules
@@ -680,7 +704,19 @@ class CatalogState(_message.Message):
     evaluations: _containers.MessageMap[str, _facts_pb2.EvaluationSummary]
     aliases: _containers.MessageMap[str, Place]
     actors: _containers.MessageMap[str, Place]
-    def __init__(self, runs: _Optional[_Iterable[_Union[RunArtifacts, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[CatalogRun, _Mapping]]] = ..., rules: _Optional[_Union[RetentionRules, _Mapping]] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., profiles: _Optional[_Iterable[_Union[ScopedProfile, _Mapping]]] = ..., evaluations: _Optional[_Mapping[str, _facts_pb2.EvaluationSummary]] = ..., aliases: _Optional[_Mapping[str, Place]] = ..., actors: _Optional[_Mapping[str, Place]] = ...) -> None: ...
+    activated: _containers.RepeatedCompositeFieldContainer[ActivatedPlace]
+    janitor: JanitorTerm
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunArtifacts, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[CatalogRun, _Mapping]]] = ..., rules: _Optional[_Union[RetentionRules, _Mapping]] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., profiles: _Optional[_Iterable[_Union[ScopedProfile, _Mapping]]] = ..., evaluations: _Optional[_Mapping[str, _facts_pb2.EvaluationSummary]] = ..., aliases: _Optional[_Mapping[str, Place]] = ..., actors: _Optional[_Mapping[str, Place]] = ..., activated: _Optional[_Iterable[_Union[ActivatedPlace, _Mapping]]] = ..., janitor: _Optional[_Union[JanitorTerm, _Mapping]] = ...) -> None: ...
+
+class JanitorTerm(_message.Message):
+    __slots__ = ("term", "holder", "since")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    holder: str
+    since: int
+    def __init__(self, term: _Optional[int] = ..., holder: _Optional[str] = ..., since: _Optional[int] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("run_id", "digest")

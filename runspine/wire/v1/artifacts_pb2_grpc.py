@@ -168,7 +168,7 @@ class ArtifactServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Import(self, request_iterator, context):
-        """Takes in a checkpoint from outside: first what it is, then its bytes.
+        """Imports a checkpoint from outside: first its description, then its bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -187,21 +187,21 @@ class ArtifactServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetAlias(self, request, context):
-        """Gives a checkpoint a name; an empty reference takes the name away.
+        """Sets an alias of a checkpoint; an empty reference removes it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Activate(self, request, context):
-        """Reads the checkpoint, and makes it what an actor plays with; what it had stays if that fails.
+        """Reads the checkpoint and activates it for an actor in its env; on failure the actor keeps the one before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListActors(self, request, context):
-        """Which checkpoint each actor plays with.
+        """Which checkpoint each actor plays with in each env.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

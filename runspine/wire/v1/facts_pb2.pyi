@@ -1,3 +1,4 @@
+from runspine.wire.v1 import preflight_pb2 as _preflight_pb2
 from runspine.wire.v1 import runner_pb2 as _runner_pb2
 from runspine.wire.v1 import spec_pb2 as _spec_pb2
 from google.protobuf.internal import containers as _containers
@@ -9,6 +10,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class TrackingState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRACKING_STATE_UNSPECIFIED: _ClassVar[TrackingState]
+    OFFLINE: _ClassVar[TrackingState]
+    SYNCING: _ClassVar[TrackingState]
+    SYNCED: _ClassVar[TrackingState]
+
 class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     OUTCOME_UNSPECIFIED: _ClassVar[Outcome]
@@ -18,6 +26,10 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NOT_STARTED: _ClassVar[Outcome]
     LOST: _ClassVar[Outcome]
     HANDED_BACK: _ClassVar[Outcome]
+TRACKING_STATE_UNSPECIFIED: TrackingState
+OFFLINE: TrackingState
+SYNCING: TrackingState
+SYNCED: TrackingState
 OUTCOME_UNSPECIFIED: Outcome
 EXITED: Outcome
 STOPPED: Outcome
@@ -41,7 +53,7 @@ class Commit(_message.Message):
     def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., previous: _Optional[bytes] = ..., writer: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ...) -> None: ...
 
 class Fact(_message.Message):
-    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "worker_online", "worker_offline", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set")
+    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned")
     AT_FIELD_NUMBER: _ClassVar[int]
     RUN_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
     RUN_QUEUED_FIELD_NUMBER: _ClassVar[int]
@@ -61,8 +73,11 @@ class Fact(_message.Message):
     ATTEMPT_EXITED_FIELD_NUMBER: _ClassVar[int]
     ARTIFACT_PRODUCED_FIELD_NUMBER: _ClassVar[int]
     ARTIFACT_GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
+    TRAINER_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
+    TRACKING_REPORTED_FIELD_NUMBER: _ClassVar[int]
     WORKER_ONLINE_FIELD_NUMBER: _ClassVar[int]
     WORKER_OFFLINE_FIELD_NUMBER: _ClassVar[int]
+    FOLDERS_REMOVED_FIELD_NUMBER: _ClassVar[int]
     ARTIFACT_INDEXED_FIELD_NUMBER: _ClassVar[int]
     ARTIFACT_CORRUPT_FIELD_NUMBER: _ClassVar[int]
     ARTIFACT_MENDED_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +92,8 @@ class Fact(_message.Message):
     CHECKPOINT_ACTIVATED_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_RETIRED_FIELD_NUMBER: _ClassVar[int]
     RETENTION_SET_FIELD_NUMBER: _ClassVar[int]
+    JANITOR_ELECTED_FIELD_NUMBER: _ClassVar[int]
+    JANITOR_RESIGNED_FIELD_NUMBER: _ClassVar[int]
     at: int
     run_submitted: RunSubmitted
     run_queued: RunQueued
@@ -96,8 +113,11 @@ class Fact(_message.Message):
     attempt_exited: AttemptExited
     artifact_produced: ArtifactProduced
     artifact_given_up: ArtifactGivenUp
+    trainer_described: TrainerDescribed
+    tracking_reported: TrackingReported
     worker_online: WorkerOnline
     worker_offline: WorkerOffline
+    folders_removed: FoldersRemoved
     artifact_indexed: ArtifactIndexed
     artifact_corrupt: ArtifactCorrupt
     artifact_mended: ArtifactMended
@@ -112,23 +132,27 @@ class Fact(_message.Message):
     checkpoint_activated: CheckpointActivated
     checkpoint_retired: CheckpointRetired
     retention_set: RetentionSet
-    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ...) -> None: ...
+    janitor_elected: JanitorElected
+    janitor_resigned: JanitorResigned
+    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ...) -> None: ...
 
 class RunSubmitted(_message.Message):
-    __slots__ = ("run_id", "name", "spec", "submitted_by", "parent", "idempotency_key")
+    __slots__ = ("run_id", "name", "spec", "submitted_by", "parent", "idempotency_key", "preflight")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     SUBMITTED_BY_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    PREFLIGHT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     name: str
     spec: _spec_pb2.RunSpec
     submitted_by: str
     parent: str
     idempotency_key: str
-    def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+    preflight: _preflight_pb2.Preflight
+    def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., preflight: _Optional[_Union[_preflight_pb2.Preflight, _Mapping]] = ...) -> None: ...
 
 class RunQueued(_message.Message):
     __slots__ = ("attempt",)
@@ -195,18 +219,20 @@ class RunCancelled(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
 
 class RunRequeued(_message.Message):
-    __slots__ = ("attempt", "reason", "not_before", "lost", "got_further")
+    __slots__ = ("attempt", "reason", "not_before", "lost", "got_further", "handed_back")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
     GOT_FURTHER_FIELD_NUMBER: _ClassVar[int]
+    HANDED_BACK_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     reason: str
     not_before: int
     lost: bool
     got_further: bool
-    def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., not_before: _Optional[int] = ..., lost: _Optional[bool] = ..., got_further: _Optional[bool] = ...) -> None: ...
+    handed_back: bool
+    def __init__(self, attempt: _Optional[int] = ..., reason: _Optional[str] = ..., not_before: _Optional[int] = ..., lost: _Optional[bool] = ..., got_further: _Optional[bool] = ..., handed_back: _Optional[bool] = ...) -> None: ...
 
 class RunPriorityChanged(_message.Message):
     __slots__ = ("priority", "changed_by")
@@ -256,20 +282,29 @@ class Counts(_message.Message):
     def __init__(self, steps: _Optional[int] = ..., episodes: _Optional[int] = ..., metrics: _Optional[int] = ..., log_lines: _Optional[int] = ..., malformed: _Optional[int] = ...) -> None: ...
 
 class AttemptStarted(_message.Message):
-    __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from")
+    __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from", "versions")
+    class VersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FROM_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     worker_id: str
     host: str
     command: _containers.RepeatedScalarFieldContainer[str]
     directory: str
     resumed_from: ResumedFrom
-    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ...) -> None: ...
+    versions: _containers.ScalarMap[str, str]
+    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ResumedFrom(_message.Message):
     __slots__ = ("run_id", "attempt", "digest", "step")
@@ -319,7 +354,7 @@ class AttemptProgressed(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds")
+    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds", "last_step_at")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
@@ -330,6 +365,7 @@ class Progress(_message.Message):
     EVALUATION_FIELD_NUMBER: _ClassVar[int]
     HELD_BACK_FIELD_NUMBER: _ClassVar[int]
     HELD_BACK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_AT_FIELD_NUMBER: _ClassVar[int]
     step: int
     total_steps: int
     episodes: int
@@ -340,7 +376,8 @@ class Progress(_message.Message):
     evaluation: EvaluationSummary
     held_back: str
     held_back_seconds: float
-    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ...) -> None: ...
+    last_step_at: int
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ..., last_step_at: _Optional[int] = ...) -> None: ...
 
 class EvaluationSummary(_message.Message):
     __slots__ = ("digest", "batches", "episodes", "mean", "std", "minimum", "maximum", "deterministic", "env")
@@ -388,6 +425,46 @@ class AttemptExited(_message.Message):
     artifacts_pending: int
     def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., reason: _Optional[str] = ..., stderr_tail: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., artifacts_pending: _Optional[int] = ...) -> None: ...
 
+class TrainerDescribed(_message.Message):
+    __slots__ = ("attempt", "config_json", "protocol", "writer", "notice")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    config_json: str
+    protocol: int
+    writer: str
+    notice: str
+    def __init__(self, attempt: _Optional[int] = ..., config_json: _Optional[str] = ..., protocol: _Optional[int] = ..., writer: _Optional[str] = ..., notice: _Optional[str] = ...) -> None: ...
+
+class TrackingReported(_message.Message):
+    __slots__ = ("attempt", "tracking")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TRACKING_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    tracking: Tracking
+    def __init__(self, attempt: _Optional[int] = ..., tracking: _Optional[_Union[Tracking, _Mapping]] = ...) -> None: ...
+
+class Tracking(_message.Message):
+    __slots__ = ("service", "url", "entity", "project", "name", "run", "state")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    url: str
+    entity: str
+    project: str
+    name: str
+    run: str
+    state: TrackingState
+    def __init__(self, service: _Optional[str] = ..., url: _Optional[str] = ..., entity: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., run: _Optional[str] = ..., state: _Optional[_Union[TrackingState, str]] = ...) -> None: ...
+
 class ArtifactGivenUp(_message.Message):
     __slots__ = ("attempt", "kind", "name", "reason", "digest")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -421,14 +498,16 @@ class WorkerOnline(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("cpus", "memory_mib", "gpus")
+    __slots__ = ("cpus", "memory_mib", "gpus", "disk_mib")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
+    DISK_MIB_FIELD_NUMBER: _ClassVar[int]
     cpus: float
     memory_mib: int
     gpus: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
+    disk_mib: int
+    def __init__(self, cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., disk_mib: _Optional[int] = ...) -> None: ...
 
 class WorkerOffline(_message.Message):
     __slots__ = ("worker_id", "reason")
@@ -437,6 +516,24 @@ class WorkerOffline(_message.Message):
     worker_id: str
     reason: str
     def __init__(self, worker_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class FoldersRemoved(_message.Message):
+    __slots__ = ("worker_id", "folders")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    FOLDERS_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    folders: _containers.RepeatedCompositeFieldContainer[RemovedFolder]
+    def __init__(self, worker_id: _Optional[str] = ..., folders: _Optional[_Iterable[_Union[RemovedFolder, _Mapping]]] = ...) -> None: ...
+
+class RemovedFolder(_message.Message):
+    __slots__ = ("run_id", "bytes", "rule")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    bytes: int
+    rule: str
+    def __init__(self, run_id: _Optional[str] = ..., bytes: _Optional[int] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class ArtifactIndexed(_message.Message):
     __slots__ = ("artifact", "produced_at")
@@ -582,22 +679,26 @@ class CheckpointImported(_message.Message):
     def __init__(self, source: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., seed: _Optional[int] = ..., step: _Optional[int] = ..., digest: _Optional[str] = ..., key: _Optional[str] = ..., size: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., name: _Optional[str] = ..., imported_by: _Optional[str] = ..., project: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class CheckpointActivated(_message.Message):
-    __slots__ = ("actor", "digest", "activated_by")
+    __slots__ = ("actor", "digest", "activated_by", "env")
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     ACTIVATED_BY_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
     actor: str
     digest: str
     activated_by: str
-    def __init__(self, actor: _Optional[str] = ..., digest: _Optional[str] = ..., activated_by: _Optional[str] = ...) -> None: ...
+    env: str
+    def __init__(self, actor: _Optional[str] = ..., digest: _Optional[str] = ..., activated_by: _Optional[str] = ..., env: _Optional[str] = ...) -> None: ...
 
 class CheckpointRetired(_message.Message):
-    __slots__ = ("actor", "digest")
+    __slots__ = ("actor", "digest", "env")
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
     actor: str
     digest: str
-    def __init__(self, actor: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+    env: str
+    def __init__(self, actor: _Optional[str] = ..., digest: _Optional[str] = ..., env: _Optional[str] = ...) -> None: ...
 
 class RetentionSet(_message.Message):
     __slots__ = ("scope", "profile", "set_by")
@@ -609,8 +710,24 @@ class RetentionSet(_message.Message):
     set_by: str
     def __init__(self, scope: _Optional[str] = ..., profile: _Optional[_Union[RetentionProfile, _Mapping]] = ..., set_by: _Optional[str] = ...) -> None: ...
 
+class JanitorElected(_message.Message):
+    __slots__ = ("term", "holder")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    holder: str
+    def __init__(self, term: _Optional[int] = ..., holder: _Optional[str] = ...) -> None: ...
+
+class JanitorResigned(_message.Message):
+    __slots__ = ("term", "holder")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    holder: str
+    def __init__(self, term: _Optional[int] = ..., holder: _Optional[str] = ...) -> None: ...
+
 class RetentionProfile(_message.Message):
-    __slots__ = ("max_videos_per_run", "max_checkpoints_per_run", "max_runs_per_agent", "max_age_seconds", "max_bytes", "grace_seconds", "undo_seconds", "automatic")
+    __slots__ = ("max_videos_per_run", "max_checkpoints_per_run", "max_runs_per_agent", "max_age_seconds", "max_bytes", "grace_seconds", "undo_seconds", "automatic", "max_tensorboard_runs", "max_wandb_runs")
     MAX_VIDEOS_PER_RUN_FIELD_NUMBER: _ClassVar[int]
     MAX_CHECKPOINTS_PER_RUN_FIELD_NUMBER: _ClassVar[int]
     MAX_RUNS_PER_AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -619,6 +736,8 @@ class RetentionProfile(_message.Message):
     GRACE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     UNDO_SECONDS_FIELD_NUMBER: _ClassVar[int]
     AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    MAX_TENSORBOARD_RUNS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WANDB_RUNS_FIELD_NUMBER: _ClassVar[int]
     max_videos_per_run: int
     max_checkpoints_per_run: int
     max_runs_per_agent: int
@@ -627,4 +746,6 @@ class RetentionProfile(_message.Message):
     grace_seconds: float
     undo_seconds: float
     automatic: bool
-    def __init__(self, max_videos_per_run: _Optional[int] = ..., max_checkpoints_per_run: _Optional[int] = ..., max_runs_per_agent: _Optional[int] = ..., max_age_seconds: _Optional[float] = ..., max_bytes: _Optional[int] = ..., grace_seconds: _Optional[float] = ..., undo_seconds: _Optional[float] = ..., automatic: _Optional[bool] = ...) -> None: ...
+    max_tensorboard_runs: int
+    max_wandb_runs: int
+    def __init__(self, max_videos_per_run: _Optional[int] = ..., max_checkpoints_per_run: _Optional[int] = ..., max_runs_per_agent: _Optional[int] = ..., max_age_seconds: _Optional[float] = ..., max_bytes: _Optional[int] = ..., grace_seconds: _Optional[float] = ..., undo_seconds: _Optional[float] = ..., automatic: _Optional[bool] = ..., max_tensorboard_runs: _Optional[int] = ..., max_wandb_runs: _Optional[int] = ...) -> None: ...

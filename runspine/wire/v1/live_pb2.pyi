@@ -33,7 +33,7 @@ class Frame(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., slot: _Optional[int] = ..., number: _Optional[int] = ..., at: _Optional[int] = ..., width: _Optional[int] = ..., height: _Optional[int] = ..., jpeg: _Optional[bytes] = ..., hud: _Optional[_Union[Hud, _Mapping]] = ..., trouble: _Optional[str] = ..., slots: _Optional[int] = ...) -> None: ...
 
 class Hud(_message.Message):
-    __slots__ = ("step", "episode_id", "episode_step", "episode_return", "steps_per_second", "batch", "actor", "waiting", "notice", "input", "keys", "turn_based", "paused", "pace")
+    __slots__ = ("step", "episode_id", "episode_step", "episode_return", "steps_per_second", "batch", "actor", "waiting", "notice", "input", "keys", "turn_based", "paused", "pace", "evaluated")
     STEP_FIELD_NUMBER: _ClassVar[int]
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     EPISODE_STEP_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class Hud(_message.Message):
     TURN_BASED_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     PACE_FIELD_NUMBER: _ClassVar[int]
+    EVALUATED_FIELD_NUMBER: _ClassVar[int]
     step: int
     episode_id: str
     episode_step: int
@@ -62,7 +63,22 @@ class Hud(_message.Message):
     turn_based: bool
     paused: bool
     pace: float
-    def __init__(self, step: _Optional[int] = ..., episode_id: _Optional[str] = ..., episode_step: _Optional[int] = ..., episode_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., batch: _Optional[int] = ..., actor: _Optional[str] = ..., waiting: _Optional[bool] = ..., notice: _Optional[str] = ..., input: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[KeyHint, _Mapping]]] = ..., turn_based: _Optional[bool] = ..., paused: _Optional[bool] = ..., pace: _Optional[float] = ...) -> None: ...
+    evaluated: EvaluatedBatch
+    def __init__(self, step: _Optional[int] = ..., episode_id: _Optional[str] = ..., episode_step: _Optional[int] = ..., episode_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., batch: _Optional[int] = ..., actor: _Optional[str] = ..., waiting: _Optional[bool] = ..., notice: _Optional[str] = ..., input: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[KeyHint, _Mapping]]] = ..., turn_based: _Optional[bool] = ..., paused: _Optional[bool] = ..., pace: _Optional[float] = ..., evaluated: _Optional[_Union[EvaluatedBatch, _Mapping]] = ...) -> None: ...
+
+class EvaluatedBatch(_message.Message):
+    __slots__ = ("number", "episodes", "mean", "minimum", "maximum")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    MINIMUM_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    episodes: int
+    mean: float
+    minimum: float
+    maximum: float
+    def __init__(self, number: _Optional[int] = ..., episodes: _Optional[int] = ..., mean: _Optional[float] = ..., minimum: _Optional[float] = ..., maximum: _Optional[float] = ...) -> None: ...
 
 class KeyHint(_message.Message):
     __slots__ = ("key", "action")

@@ -45,7 +45,7 @@ class Covered(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., first: _Optional[_Iterable[int]] = ..., last: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Segment(_message.Message):
-    __slots__ = ("run_id", "kind", "key", "rows", "size", "sha256", "first", "last", "variant", "attempts", "series", "levels_key", "levels_size", "levels_sha256")
+    __slots__ = ("run_id", "kind", "key", "rows", "size", "sha256", "first", "last", "variant", "attempts", "series", "levels_key", "levels_size", "levels_sha256", "raw_size")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -60,6 +60,7 @@ class Segment(_message.Message):
     LEVELS_KEY_FIELD_NUMBER: _ClassVar[int]
     LEVELS_SIZE_FIELD_NUMBER: _ClassVar[int]
     LEVELS_SHA256_FIELD_NUMBER: _ClassVar[int]
+    RAW_SIZE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     kind: str
     key: str
@@ -74,7 +75,8 @@ class Segment(_message.Message):
     levels_key: str
     levels_size: int
     levels_sha256: bytes
-    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., key: _Optional[str] = ..., rows: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[bytes] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., variant: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[AttemptRows, _Mapping]]] = ..., series: _Optional[_Iterable[_Union[SeriesSummary, _Mapping]]] = ..., levels_key: _Optional[str] = ..., levels_size: _Optional[int] = ..., levels_sha256: _Optional[bytes] = ...) -> None: ...
+    raw_size: int
+    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[str] = ..., key: _Optional[str] = ..., rows: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[bytes] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., variant: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[AttemptRows, _Mapping]]] = ..., series: _Optional[_Iterable[_Union[SeriesSummary, _Mapping]]] = ..., levels_key: _Optional[str] = ..., levels_size: _Optional[int] = ..., levels_sha256: _Optional[bytes] = ..., raw_size: _Optional[int] = ...) -> None: ...
 
 class AttemptRows(_message.Message):
     __slots__ = ("attempt", "rows")

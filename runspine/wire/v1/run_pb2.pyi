@@ -1,4 +1,5 @@
 from runspine.wire.v1 import facts_pb2 as _facts_pb2
+from runspine.wire.v1 import preflight_pb2 as _preflight_pb2
 from runspine.wire.v1 import runner_pb2 as _runner_pb2
 from runspine.wire.v1 import spec_pb2 as _spec_pb2
 from google.protobuf.internal import containers as _containers
@@ -32,7 +33,7 @@ FAILED: Phase
 CANCELLED: Phase
 
 class Run(_message.Message):
-    __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position", "fruitless_losses")
+    __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position", "fruitless_losses", "preflight", "hand_backs")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +63,8 @@ class Run(_message.Message):
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     FRUITLESS_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    PREFLIGHT_FIELD_NUMBER: _ClassVar[int]
+    HAND_BACKS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     spec: _spec_pb2.RunSpec
@@ -84,10 +87,19 @@ class Run(_message.Message):
     counts: _facts_pb2.Counts
     position: int
     fruitless_losses: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., phase: _Optional[_Union[Phase, str]] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., submitted_at: _Optional[int] = ..., queued_at: _Optional[int] = ..., not_before: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., last_heard: _Optional[int] = ..., failures: _Optional[int] = ..., losses: _Optional[int] = ..., counts: _Optional[_Union[_facts_pb2.Counts, _Mapping]] = ..., position: _Optional[int] = ..., fruitless_losses: _Optional[int] = ...) -> None: ...
+    preflight: _preflight_pb2.Preflight
+    hand_backs: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., phase: _Optional[_Union[Phase, str]] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., submitted_at: _Optional[int] = ..., queued_at: _Optional[int] = ..., not_before: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., last_heard: _Optional[int] = ..., failures: _Optional[int] = ..., losses: _Optional[int] = ..., counts: _Optional[_Union[_facts_pb2.Counts, _Mapping]] = ..., position: _Optional[int] = ..., fruitless_losses: _Optional[int] = ..., preflight: _Optional[_Union[_preflight_pb2.Preflight, _Mapping]] = ..., hand_backs: _Optional[int] = ...) -> None: ...
 
 class Attempt(_message.Message):
-    __slots__ = ("number", "worker_id", "host", "command", "directory", "started_at", "ended_at", "exited", "progress", "resumed_from", "artifacts", "artifacts_pending")
+    __slots__ = ("number", "worker_id", "host", "command", "directory", "started_at", "ended_at", "exited", "progress", "resumed_from", "artifacts", "artifacts_pending", "versions", "described", "tracking", "folder_removed_at")
+    class VersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +112,10 @@ class Attempt(_message.Message):
     RESUMED_FROM_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_PENDING_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBED_FIELD_NUMBER: _ClassVar[int]
+    TRACKING_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_REMOVED_AT_FIELD_NUMBER: _ClassVar[int]
     number: int
     worker_id: str
     host: str
@@ -112,7 +128,11 @@ class Attempt(_message.Message):
     resumed_from: _facts_pb2.ResumedFrom
     artifacts: _containers.RepeatedCompositeFieldContainer[_facts_pb2.ArtifactProduced]
     artifacts_pending: int
-    def __init__(self, number: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., exited: _Optional[_Union[_facts_pb2.AttemptExited, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., resumed_from: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., artifacts_pending: _Optional[int] = ...) -> None: ...
+    versions: _containers.ScalarMap[str, str]
+    described: _facts_pb2.TrainerDescribed
+    tracking: _facts_pb2.Tracking
+    folder_removed_at: int
+    def __init__(self, number: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., exited: _Optional[_Union[_facts_pb2.AttemptExited, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., resumed_from: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., artifacts_pending: _Optional[int] = ..., versions: _Optional[_Mapping[str, str]] = ..., described: _Optional[_Union[_facts_pb2.TrainerDescribed, _Mapping]] = ..., tracking: _Optional[_Union[_facts_pb2.Tracking, _Mapping]] = ..., folder_removed_at: _Optional[int] = ...) -> None: ...
 
 class AttemptHistory(_message.Message):
     __slots__ = ("attempts",)
@@ -121,7 +141,7 @@ class AttemptHistory(_message.Message):
     def __init__(self, attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
 
 class Worker(_message.Message):
-    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity")
+    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine")
     ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +154,7 @@ class Worker(_message.Message):
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
     id: str
     host: str
     pools: _containers.RepeatedScalarFieldContainer[str]
@@ -146,19 +167,56 @@ class Worker(_message.Message):
     running: _containers.RepeatedScalarFieldContainer[str]
     reason: str
     capacity: _facts_pb2.Capacity
-    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ...) -> None: ...
+    machine: MachineStatus
+    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ...) -> None: ...
 
 class Beat(_message.Message):
-    __slots__ = ("worker_id", "at", "attempts", "waiting")
+    __slots__ = ("worker_id", "at", "attempts", "waiting", "disk_mib", "machine")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
+    DISK_MIB_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     at: int
     attempts: _containers.RepeatedCompositeFieldContainer[AttemptBeat]
     waiting: _containers.RepeatedCompositeFieldContainer[Waiting]
-    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ...) -> None: ...
+    disk_mib: int
+    machine: MachineStatus
+    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., disk_mib: _Optional[int] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ...) -> None: ...
+
+class MachineStatus(_message.Message):
+    __slots__ = ("disk_total", "disk_free", "run_folder_bytes", "run_folders", "gpus", "gpu_driver")
+    DISK_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FOLDER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RUN_FOLDERS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    disk_total: int
+    disk_free: int
+    run_folder_bytes: int
+    run_folders: int
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuStatus]
+    gpu_driver: str
+    def __init__(self, disk_total: _Optional[int] = ..., disk_free: _Optional[int] = ..., run_folder_bytes: _Optional[int] = ..., run_folders: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuStatus, _Mapping]]] = ..., gpu_driver: _Optional[str] = ...) -> None: ...
+
+class GpuStatus(_message.Message):
+    __slots__ = ("id", "name", "memory_total", "memory_used", "utilisation", "temperature")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_FIELD_NUMBER: _ClassVar[int]
+    UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    memory_total: int
+    memory_used: int
+    utilisation: float
+    temperature: float
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., memory_total: _Optional[int] = ..., memory_used: _Optional[int] = ..., utilisation: _Optional[float] = ..., temperature: _Optional[float] = ...) -> None: ...
 
 class Waiting(_message.Message):
     __slots__ = ("run_id", "reason")
@@ -218,6 +276,54 @@ class Cursor(_message.Message):
     sequence: int
     digest: bytes
     def __init__(self, sequence: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class RegistryState(_message.Message):
+    __slots__ = ("entries", "aliases")
+    class AliasesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    ALIASES_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[RegistryEntry]
+    aliases: _containers.ScalarMap[str, str]
+    def __init__(self, entries: _Optional[_Iterable[_Union[RegistryEntry, _Mapping]]] = ..., aliases: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class RegistryEntry(_message.Message):
+    __slots__ = ("run_id", "digest", "kind", "name", "size", "step", "env", "algo", "runner", "meta", "obstacle")
+    class MetaEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _spec_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_spec_pb2.Value, _Mapping]] = ...) -> None: ...
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    ALGO_FIELD_NUMBER: _ClassVar[int]
+    RUNNER_FIELD_NUMBER: _ClassVar[int]
+    META_FIELD_NUMBER: _ClassVar[int]
+    OBSTACLE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    digest: str
+    kind: str
+    name: str
+    size: int
+    step: int
+    env: str
+    algo: str
+    runner: str
+    meta: _containers.MessageMap[str, _spec_pb2.Value]
+    obstacle: str
+    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., size: _Optional[int] = ..., step: _Optional[int] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., obstacle: _Optional[str] = ...) -> None: ...
 
 class BoardState(_message.Message):
     __slots__ = ("runs", "attempts", "workers")

@@ -26,7 +26,7 @@ LIST: ParamType
 MAP: ParamType
 
 class RunnerInfo(_message.Message):
-    __slots__ = ("name", "summary", "modes", "algos", "envs", "params", "takes_command", "resumes", "open_params", "not_ready", "warm_starts", "needs_gpu", "open_envs", "action_spaces", "observation_spaces", "videos", "services", "datasets", "uses_gpu", "example", "forks")
+    __slots__ = ("name", "summary", "modes", "algos", "envs", "params", "takes_command", "resumes", "open_params", "not_ready", "warm_starts", "needs_gpu", "open_envs", "action_spaces", "observation_spaces", "videos", "services", "datasets", "uses_gpu", "example", "forks", "actors")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     MODES_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class RunnerInfo(_message.Message):
     USES_GPU_FIELD_NUMBER: _ClassVar[int]
     EXAMPLE_FIELD_NUMBER: _ClassVar[int]
     FORKS_FIELD_NUMBER: _ClassVar[int]
+    ACTORS_FIELD_NUMBER: _ClassVar[int]
     name: str
     summary: str
     modes: _containers.RepeatedScalarFieldContainer[_spec_pb2.Mode]
@@ -69,19 +70,24 @@ class RunnerInfo(_message.Message):
     uses_gpu: bool
     example: _spec_pb2.RunSpec
     forks: bool
-    def __init__(self, name: _Optional[str] = ..., summary: _Optional[str] = ..., modes: _Optional[_Iterable[_Union[_spec_pb2.Mode, str]]] = ..., algos: _Optional[_Iterable[_Union[AlgoInfo, _Mapping]]] = ..., envs: _Optional[_Iterable[str]] = ..., params: _Optional[_Iterable[_Union[Param, _Mapping]]] = ..., takes_command: _Optional[bool] = ..., resumes: _Optional[bool] = ..., open_params: _Optional[bool] = ..., not_ready: _Optional[str] = ..., warm_starts: _Optional[bool] = ..., needs_gpu: _Optional[bool] = ..., open_envs: _Optional[bool] = ..., action_spaces: _Optional[_Iterable[str]] = ..., observation_spaces: _Optional[_Iterable[str]] = ..., videos: _Optional[bool] = ..., services: _Optional[_Iterable[str]] = ..., datasets: _Optional[_Iterable[str]] = ..., uses_gpu: _Optional[bool] = ..., example: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., forks: _Optional[bool] = ...) -> None: ...
+    actors: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., summary: _Optional[str] = ..., modes: _Optional[_Iterable[_Union[_spec_pb2.Mode, str]]] = ..., algos: _Optional[_Iterable[_Union[AlgoInfo, _Mapping]]] = ..., envs: _Optional[_Iterable[str]] = ..., params: _Optional[_Iterable[_Union[Param, _Mapping]]] = ..., takes_command: _Optional[bool] = ..., resumes: _Optional[bool] = ..., open_params: _Optional[bool] = ..., not_ready: _Optional[str] = ..., warm_starts: _Optional[bool] = ..., needs_gpu: _Optional[bool] = ..., open_envs: _Optional[bool] = ..., action_spaces: _Optional[_Iterable[str]] = ..., observation_spaces: _Optional[_Iterable[str]] = ..., videos: _Optional[bool] = ..., services: _Optional[_Iterable[str]] = ..., datasets: _Optional[_Iterable[str]] = ..., uses_gpu: _Optional[bool] = ..., example: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., forks: _Optional[bool] = ..., actors: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AlgoInfo(_message.Message):
-    __slots__ = ("name", "summary", "params", "needs_dataset")
+    __slots__ = ("name", "summary", "params", "needs_dataset", "warm_starts", "help")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     PARAMS_FIELD_NUMBER: _ClassVar[int]
     NEEDS_DATASET_FIELD_NUMBER: _ClassVar[int]
+    WARM_STARTS_FIELD_NUMBER: _ClassVar[int]
+    HELP_FIELD_NUMBER: _ClassVar[int]
     name: str
     summary: str
     params: _containers.RepeatedCompositeFieldContainer[Param]
     needs_dataset: bool
-    def __init__(self, name: _Optional[str] = ..., summary: _Optional[str] = ..., params: _Optional[_Iterable[_Union[Param, _Mapping]]] = ..., needs_dataset: _Optional[bool] = ...) -> None: ...
+    warm_starts: bool
+    help: str
+    def __init__(self, name: _Optional[str] = ..., summary: _Optional[str] = ..., params: _Optional[_Iterable[_Union[Param, _Mapping]]] = ..., needs_dataset: _Optional[bool] = ..., warm_starts: _Optional[bool] = ..., help: _Optional[str] = ...) -> None: ...
 
 class Param(_message.Message):
     __slots__ = ("name", "type", "default", "minimum", "maximum", "choices", "help", "required")

@@ -65,7 +65,7 @@ class ValueMap(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, Value]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork")
+    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes")
     class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +121,7 @@ class RunSpec(_message.Message):
     DATASET_FIELD_NUMBER: _ClassVar[int]
     PLAY_FIELD_NUMBER: _ClassVar[int]
     FORK_FIELD_NUMBER: _ClassVar[int]
+    MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
     name: str
     runner: str
     algo: str
@@ -148,7 +149,8 @@ class RunSpec(_message.Message):
     dataset: Dataset
     play: Play
     fork: ForkPoint
-    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ...) -> None: ...
+    max_episodes: int
+    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ...) -> None: ...
 
 class Play(_message.Message):
     __slots__ = ("actor", "steps_per_second", "turn_based", "episodes", "fork", "plan_text")
@@ -195,12 +197,14 @@ class Capture(_message.Message):
     def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ...) -> None: ...
 
 class WarmStart(_message.Message):
-    __slots__ = ("run_id", "digest")
+    __slots__ = ("run_id", "digest", "name")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     digest: str
-    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+    name: str
+    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Evaluation(_message.Message):
     __slots__ = ("digest", "run_id", "name", "episodes", "batches", "repeat", "stochastic", "video_frames")

@@ -14,6 +14,7 @@ class LogSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STDERR: _ClassVar[LogSource]
     WORKER: _ClassVar[LogSource]
     MIND: _ClassVar[LogSource]
+    TURN: _ClassVar[LogSource]
 
 class Axis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -33,6 +34,7 @@ STDOUT: LogSource
 STDERR: LogSource
 WORKER: LogSource
 MIND: LogSource
+TURN: LogSource
 AXIS_UNSPECIFIED: Axis
 ENV_STEP: Axis
 TIME: Axis

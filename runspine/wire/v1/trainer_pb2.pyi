@@ -1,4 +1,5 @@
 from runspine.wire.v1 import facts_pb2 as _facts_pb2
+from runspine.wire.v1 import preflight_pb2 as _preflight_pb2
 from runspine.wire.v1 import run_pb2 as _run_pb2
 from runspine.wire.v1 import runner_pb2 as _runner_pb2
 from runspine.wire.v1 import spec_pb2 as _spec_pb2
@@ -19,12 +20,14 @@ class SubmitRequest(_message.Message):
     def __init__(self, spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
 
 class SubmitResponse(_message.Message):
-    __slots__ = ("run", "created")
+    __slots__ = ("run", "created", "notices")
     RUN_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     run: _run_pb2.Run
     created: bool
-    def __init__(self, run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., created: _Optional[bool] = ...) -> None: ...
+    notices: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., created: _Optional[bool] = ..., notices: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ValidateRequest(_message.Message):
     __slots__ = ("spec",)
@@ -33,12 +36,14 @@ class ValidateRequest(_message.Message):
     def __init__(self, spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ...) -> None: ...
 
 class ValidateResponse(_message.Message):
-    __slots__ = ("spec", "notices")
+    __slots__ = ("spec", "notices", "preflight")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
+    PREFLIGHT_FIELD_NUMBER: _ClassVar[int]
     spec: _spec_pb2.RunSpec
     notices: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., notices: _Optional[_Iterable[str]] = ...) -> None: ...
+    preflight: _preflight_pb2.Preflight
+    def __init__(self, spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., notices: _Optional[_Iterable[str]] = ..., preflight: _Optional[_Union[_preflight_pb2.Preflight, _Mapping]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("run_id", "reason")
@@ -114,38 +119,55 @@ class ListResponse(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
 
 class RunSummary(_message.Message):
-    __slots__ = ("run", "progress")
+    __slots__ = ("run", "progress", "tracking")
     RUN_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    TRACKING_FIELD_NUMBER: _ClassVar[int]
     run: _run_pb2.Run
     progress: _facts_pb2.Progress
-    def __init__(self, run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ...) -> None: ...
+    tracking: _facts_pb2.Tracking
+    def __init__(self, run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., tracking: _Optional[_Union[_facts_pb2.Tracking, _Mapping]] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
-    __slots__ = ("run_id", "after", "until_end", "progress")
+    __slots__ = ("run_id", "after", "until_end", "progress", "streams", "positions")
+    class PositionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     UNTIL_END_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     after: int
     until_end: bool
     progress: bool
-    def __init__(self, run_id: _Optional[str] = ..., after: _Optional[int] = ..., until_end: _Optional[bool] = ..., progress: _Optional[bool] = ...) -> None: ...
+    streams: _containers.RepeatedScalarFieldContainer[str]
+    positions: _containers.ScalarMap[str, int]
+    def __init__(self, run_id: _Optional[str] = ..., after: _Optional[int] = ..., until_end: _Optional[bool] = ..., progress: _Optional[bool] = ..., streams: _Optional[_Iterable[str]] = ..., positions: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class WatchResponse(_message.Message):
-    __slots__ = ("position", "run_id", "facts", "run", "progress")
+    __slots__ = ("position", "run_id", "facts", "run", "progress", "stream", "subject")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
     position: int
     run_id: str
     facts: _containers.RepeatedCompositeFieldContainer[_facts_pb2.Fact]
     run: _run_pb2.Run
     progress: _facts_pb2.Progress
-    def __init__(self, position: _Optional[int] = ..., run_id: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[_facts_pb2.Fact, _Mapping]]] = ..., run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ...) -> None: ...
+    stream: str
+    subject: str
+    def __init__(self, position: _Optional[int] = ..., run_id: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[_facts_pb2.Fact, _Mapping]]] = ..., run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., stream: _Optional[str] = ..., subject: _Optional[str] = ...) -> None: ...
 
 class ResubmitRequest(_message.Message):
     __slots__ = ("run_id", "idempotency_key", "spec")

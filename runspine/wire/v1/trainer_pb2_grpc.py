@@ -182,7 +182,7 @@ class TrainerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DescribeLog(self, request, context):
-        """How far each stream reaches, and the newest witness of it.
+        """The extent of each stream, and the newest snapshot that witnesses it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,1 +1,1 @@
-"""ArtifactService, call by call."""
+"""Calls of ArtifactService over gRPC."""

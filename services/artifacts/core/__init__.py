@@ -1,0 +1,1 @@
+"""Pure rules of the artifacts service: catalog, ranking, cards, references, plan of a prune."""

@@ -1,11 +1,13 @@
-"""Checkpoint cards: what can be loaded, how well it does, and where it comes from. Pure."""
+"""Checkpoint cards: score, origin and possible uses of each checkpoint. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runspine.artifact import LOADABLE
-from runspine.artifact.decide import obstacle
+from runspine.domain.artifact.decide import obstacle
+from runspine.domain.artifact_kinds import LOADABLE
+from runspine.services.artifacts.core.catalog import ArtifactCatalog
+from runspine.services.artifacts.core.ranking import Ranking, score
 from runspine.wire.v1.artifacts_pb2 import (
     KEPT,
     NEWEST_FIRST,
@@ -17,12 +19,10 @@ from runspine.wire.v1.artifacts_pb2 import (
 from runspine.wire.v1.facts_pb2 import ResumedFrom
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE
-from services.artifacts.core.catalog import Catalog
-from services.artifacts.core.standing import Standings, score
 
 
-def card(catalog: Catalog, standings: Standings, artifact: Artifact) -> CheckpointCard:
-    this = standings.about[artifact.run_id]
+def card(catalog: ArtifactCatalog, ranking: Ranking, artifact: Artifact) -> CheckpointCard:
+    this = ranking.sources[artifact.run_id]
     return CheckpointCard(
         artifact=artifact,
         run_name=this.name,
@@ -32,7 +32,7 @@ def card(catalog: Catalog, standings: Standings, artifact: Artifact) -> Checkpoi
         runner=this.runner,
         seed=this.seed,
         score=score(catalog, artifact, this.env),
-        aliases=standings.aliases(artifact),
+        aliases=ranking.aliases(artifact),
         parent=_parent(catalog, artifact),
         runners=_fits(catalog, this.runner),
         phase=this.phase,
@@ -42,29 +42,29 @@ def card(catalog: Catalog, standings: Standings, artifact: Artifact) -> Checkpoi
 
 
 def select(
-    catalog: Catalog, standings: Standings, request: ListCheckpointsRequest, run_id: str
+    catalog: ArtifactCatalog, ranking: Ranking, request: ListCheckpointsRequest, run_id: str
 ) -> list[Artifact]:
-    """What is asked for, in the order asked for."""
-    shelves = [catalog.shelves[run_id]] if run_id else list(catalog.shelves.values())
+    """The requested checkpoints in the requested order."""
+    run_artifacts = [catalog.run_artifacts[run_id]] if run_id else list(catalog.run_artifacts.values())
     found = [
         artifact
-        for shelf in shelves
-        if _wanted(standings, shelf.run_id, request)
-        for artifact in shelf.artifacts.values()
+        for entry in run_artifacts
+        if _matches(ranking, entry.run_id, request)
+        for artifact in entry.artifacts.values()
         if artifact.kind in LOADABLE and (request.with_pruned or artifact.keeping == KEPT)
     ]
     if not request.all and not run_id:
-        found = [artifact for artifact in found if _stands_out(standings, artifact)]
-    return order(catalog, standings, found, newest_first=request.order == NEWEST_FIRST)
+        found = [artifact for artifact in found if _stands_out(ranking, artifact)]
+    return order(catalog, ranking, found, newest_first=request.order == NEWEST_FIRST)
 
 
 def order(
-    catalog: Catalog, standings: Standings, artifacts: Iterable[Artifact], *, newest_first: bool
+    catalog: ArtifactCatalog, ranking: Ranking, artifacts: Iterable[Artifact], *, newest_first: bool
 ) -> list[Artifact]:
     """Grouped by env and algorithm; in each group the best, or the newest, first."""
 
     def key(artifact: Artifact) -> tuple[object, ...]:
-        this = standings.about[artifact.run_id]
+        this = ranking.sources[artifact.run_id]
         found = score(catalog, artifact, this.env)
         worth = -found.mean if found is not None and not newest_first else float("inf")
         return (this.env, this.algo, worth, -artifact.produced_at, artifact.run_id, artifact.digest)
@@ -72,28 +72,29 @@ def order(
     return sorted(artifacts, key=key)
 
 
-def _wanted(standings: Standings, run_id: str, request: ListCheckpointsRequest) -> bool:
-    this = standings.about[run_id]
-    return (
+def _matches(ranking: Ranking, run_id: str, request: ListCheckpointsRequest) -> bool:
+    this = ranking.sources[run_id]
+    return not this.uses_policies and (
         request.env in ("", this.env)
         and request.algo in ("", this.algo)
         and request.project in ("", this.project)
     )
 
 
-def _stands_out(standings: Standings, artifact: Artifact) -> bool:
-    """Best, latest, named by a person, or in trouble: the rest is for who asks for it."""
-    return bool(standings.aliases(artifact) or artifact.pinned or artifact.actors or obstacle(artifact))
+def _stands_out(ranking: Ranking, artifact: Artifact) -> bool:
+    """Whether a checkpoint is best, latest, named, pinned, used by an actor or unusable; others are listed
+    on request."""
+    return bool(ranking.aliases(artifact) or artifact.pinned or artifact.actors or obstacle(artifact))
 
 
-def _parent(catalog: Catalog, artifact: Artifact) -> ResumedFrom | None:
+def _parent(catalog: ArtifactCatalog, artifact: Artifact) -> ResumedFrom | None:
     known = catalog.runs.get(artifact.run_id)
     if known is None or artifact.attempt not in known.starts:
         return None
     return known.starts[artifact.attempt]
 
 
-def _fits(catalog: Catalog, runner: str) -> list[RunnerFit]:
+def _fits(catalog: ArtifactCatalog, runner: str) -> list[RunnerFit]:
     info = catalog.runners.get(runner)
     if info is None:
         return [RunnerFit(runner=runner)] if runner else []
@@ -101,9 +102,9 @@ def _fits(catalog: Catalog, runner: str) -> list[RunnerFit]:
 
 
 def _uses(info: RunnerInfo) -> list[str]:
-    said = (
+    abilities = (
         (info.resumes, "resume"),
         (info.warm_starts, "warm start"),
         (EVALUATE in info.modes, "evaluate"),
     )
-    return [use for able, use in said if able]
+    return [use for able, use in abilities if able]

@@ -1,24 +1,28 @@
-"""The catalog: every artifact of every run, folded from the log. Pure; fed by the projector.
+"""The catalog: a projection of every artifact of every run. Pure; the projector feeds it.
 
-Three streams are read side by side, so nothing here may depend on which of them is ahead.
+Three streams are followed independently, so nothing here may depend on which of them is ahead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runspine.artifact.evolve import apply, as_produced, describe
-from runspine.log import Recorded
-from runspine.log.subjects import ARTIFACTS, ATTEMPTS, RUNS
-from runspine.retention import RETENTION, apply_rules
-from runspine.run.evolve import ENDED
-from runspine.run.evolve import apply as apply_run
+from runspine.domain.artifact.evolve import apply, as_produced, describe
+from runspine.domain.artifact_kinds import CHECKPOINT
+from runspine.domain.janitor import JANITOR, apply_term
+from runspine.domain.retention import RETENTION, apply_rules
+from runspine.domain.run.evolve import ENDED
+from runspine.domain.run.evolve import apply as apply_run
+from runspine.eventlog import Recorded
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.wire.v1.artifacts_pb2 import (
     CORRUPT,
     KEPT,
+    ActivatedPlace,
     Artifact,
     CatalogRun,
     CatalogState,
+    JanitorTerm,
     Place,
     RunArtifacts,
     ScopedProfile,
@@ -34,26 +38,33 @@ from runspine.wire.v1.run_pb2 import PHASE_UNSPECIFIED
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 
 
-class Catalog:
+class ArtifactCatalog:
+    """The artifacts service's projection of artifacts, runs, retention rules and names."""
+
     name = "artifacts"
     schema = 1
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
         self.runs: dict[str, CatalogRun] = {}
-        self.shelves: dict[str, RunArtifacts] = {}
-        # Which runs have said that these bytes are theirs.
+        self.run_artifacts: dict[str, RunArtifacts] = {}
+        # By digest: the runs that produced or imported these bytes.
         self.owners: dict[str, set[str]] = {}
-        # Runs with something that was produced and not read yet.
-        self.unread: set[str] = set()
+        # Runs with artifacts that were produced and not verified yet.
+        self.unverified: set[str] = set()
         self.profiles: dict[str, ScopedProfile] = {}
         self.evaluations: dict[str, EvaluationSummary] = {}
         self.runners: dict[str, RunnerInfo] = {}
-        # Where people's names point; the newest word on the stream counts.
+        # Artifacts that aliases and actors refer to; the newest fact on the stream decides. Actors are known
+        # by name and env, as in their facts: the env is empty in those of earlier releases.
         self.aliases: dict[str, tuple[str, str]] = {}
-        self.actors: dict[str, tuple[str, str]] = {}
-        # Grows with every fact that could change how things stand.
+        self.actors: dict[tuple[str, str], tuple[str, str]] = {}
+        # Grows with every fact that can change a ranking.
         self.version = 0
+        # Grow with every change of the rules, and with every prune or undo.
+        self.rules_version = 0
+        self.prunes = 0
+        self.janitor = JanitorTerm()
 
     def apply(self, recorded: Recorded) -> None:
         kind, _, key = recorded.subject.partition(".")
@@ -67,36 +78,39 @@ class Catalog:
                 self.runners.update({info.name: info for info in fact.worker_online.runners})
             elif kind == "artifacts" and key == RETENTION:
                 apply_rules(self.profiles, fact)
+                self.rules_version += 1
+            elif kind == "artifacts" and key == JANITOR:
+                apply_term(self.janitor, fact)
             elif kind == "artifacts":
                 self._apply_artifact(key, fact)
 
     def artifacts(self) -> Iterator[Artifact]:
-        for shelf in self.shelves.values():
-            yield from shelf.artifacts.values()
+        for entry in self.run_artifacts.values():
+            yield from entry.artifacts.values()
 
     def get(self, run_id: str, digest: str) -> Artifact | None:
-        shelf = self.shelves.get(run_id)
-        return shelf.artifacts.get(digest) if shelf is not None else None
+        entry = self.run_artifacts.get(run_id)
+        return entry.artifacts.get(digest) if entry is not None else None
 
     def due(self) -> list[tuple[str, ArtifactIndexed]]:
-        """What is to be read next: produced, not indexed, and not found corrupt since."""
+        """Artifacts to verify: produced, not indexed, and not found corrupt since."""
         found = []
-        for run_id in self.unread:
+        for run_id in self.unverified:
             for waiting in self._run(run_id).waiting:
                 artifact = self.get(run_id, waiting.artifact.digest)
                 corrupt = artifact is not None and artifact.integrity == CORRUPT
                 if not corrupt or (artifact is not None and waiting.produced_at > artifact.checked_at):
                     found.append((run_id, waiting))
-        found.sort(key=lambda each: (each[1].artifact.kind != "checkpoint", each[1].produced_at))
+        found.sort(key=lambda each: (each[1].artifact.kind != CHECKPOINT, each[1].produced_at))
         return found
 
     def kept(self, digest: str) -> list[Artifact]:
-        """Where these bytes are still kept, in whichever run, verified or not."""
+        """The artifacts that keep these bytes, in any run, verified or not."""
         found = [self.get(run_id, digest) for run_id in self.owners.get(digest, ())]
         return [artifact for artifact in found if artifact is not None and artifact.keeping == KEPT]
 
-    def awaited(self, digest: str) -> bool:
-        """Whether a run has said that it stored these bytes, and nobody has read them since."""
+    def is_unverified(self, digest: str) -> bool:
+        """Whether a run has produced these bytes and they were not verified since."""
         return any(
             waiting.artifact.digest == digest
             for run_id in self.owners.get(digest, ())
@@ -104,35 +118,42 @@ class Catalog:
         )
 
     def has_ended(self, run_id: str) -> bool:
-        """An import has always ended; a run that is only known from a worker has not."""
+        """An import has always ended; a run that is known only from a worker has not."""
         known = self.runs.get(run_id)
         if known is None or known.run.phase == PHASE_UNSPECIFIED:
-            return self.shelves[run_id].HasField("imported") if run_id in self.shelves else False
+            return self.run_artifacts[run_id].HasField("imported") if run_id in self.run_artifacts else False
         return known.run.phase in ENDED
 
     def dump(self) -> bytes:
         return CatalogState(
-            runs=self.shelves.values(),
+            runs=self.run_artifacts.values(),
             known=self.runs.values(),
             profiles=self.profiles.values(),
             evaluations=self.evaluations,
             runners=self.runners.values(),
             aliases=_places(self.aliases),
-            actors=_places(self.actors),
+            activated=[
+                ActivatedPlace(actor=actor, env=env, run_id=run_id, digest=digest)
+                for (actor, env), (run_id, digest) in self.actors.items()
+            ],
+            janitor=self.janitor,
         ).SerializeToString()
 
     def load(self, state: bytes) -> None:
         loaded = CatalogState.FromString(state)
-        self.shelves = {shelf.run_id: shelf for shelf in loaded.runs}
+        self.run_artifacts = {entry.run_id: entry for entry in loaded.runs}
         self.runs = {known.run.id: known for known in loaded.known}
         self.profiles = {each.scope: each for each in loaded.profiles}
         self.evaluations = dict(loaded.evaluations)
         self.runners = {info.name: info for info in loaded.runners}
-        self.unread = {known.run.id for known in loaded.known if known.waiting}
+        self.unverified = {known.run.id for known in loaded.known if known.waiting}
+        self.janitor = loaded.janitor
         for artifact in self.artifacts():
             self.owners.setdefault(artifact.digest, set()).add(artifact.run_id)
         self.aliases = {name: (place.run_id, place.digest) for name, place in loaded.aliases.items()}
-        self.actors = {name: (place.run_id, place.digest) for name, place in loaded.actors.items()}
+        self.actors = {(name, ""): (place.run_id, place.digest) for name, place in loaded.actors.items()}
+        for each in loaded.activated:
+            self.actors[each.actor, each.env] = (each.run_id, each.digest)
 
     def _run(self, run_id: str) -> CatalogRun:
         if run_id not in self.runs:
@@ -140,10 +161,10 @@ class Catalog:
             self.runs[run_id].run.id = run_id
         return self.runs[run_id]
 
-    def _shelf(self, run_id: str) -> RunArtifacts:
-        if run_id not in self.shelves:
-            self.shelves[run_id] = RunArtifacts(run_id=run_id)
-        return self.shelves[run_id]
+    def _run_artifacts(self, run_id: str) -> RunArtifacts:
+        if run_id not in self.run_artifacts:
+            self.run_artifacts[run_id] = RunArtifacts(run_id=run_id)
+        return self.run_artifacts[run_id]
 
     def _apply_attempt(self, run_id: str, fact: Fact) -> None:
         known = self._run(run_id)
@@ -153,63 +174,69 @@ class Catalog:
                 if started.HasField("resumed_from"):
                     known.starts[started.attempt].CopyFrom(started.resumed_from)
             case "attempt_progressed":
-                self._hear_progress(known, fact.attempt_progressed.progress)
+                self._apply_progress(known, fact.attempt_progressed.progress)
             case "attempt_exited":
-                self._hear_progress(known, fact.attempt_exited.progress)
+                self._apply_progress(known, fact.attempt_exited.progress)
             case "artifact_produced":
                 self._produced(run_id, fact.artifact_produced, fact.at)
                 if known.HasField("mean_return"):
-                    artifact = self.shelves[run_id].artifacts[fact.artifact_produced.digest]
+                    artifact = self.run_artifacts[run_id].artifacts[fact.artifact_produced.digest]
                     artifact.return_then = known.mean_return
 
-    def _hear_progress(self, known: CatalogRun, progress: Progress) -> None:
+    def _apply_progress(self, known: CatalogRun, progress: Progress) -> None:
         if progress.HasField("mean_return"):
             known.mean_return = progress.mean_return
         if progress.HasField("evaluation") and progress.evaluation.episodes:
-            said = progress.evaluation
-            before = self.evaluations.get(said.digest)
-            if before is None or said.episodes >= before.episodes:
-                self.evaluations[said.digest] = said
+            evaluation = progress.evaluation
+            before = self.evaluations.get(evaluation.digest)
+            if before is None or evaluation.episodes >= before.episodes:
+                self.evaluations[evaluation.digest] = evaluation
                 self.version += 1
 
-    def _produced(self, run_id: str, said: ArtifactProduced, at: int) -> None:
-        artifact = self._shelf(run_id).artifacts[said.digest]
+    def _produced(self, run_id: str, produced: ArtifactProduced, at: int) -> None:
+        artifact = self._run_artifacts(run_id).artifacts[produced.digest]
         artifact.run_id = run_id
-        describe(artifact, said, at)
-        self.owners.setdefault(said.digest, set()).add(run_id)
-        if not any(_same(said, indexed) for indexed in artifact.productions):
-            self._run(run_id).waiting.append(ArtifactIndexed(artifact=said, produced_at=at))
-            self.unread.add(run_id)
+        describe(artifact, produced, at)
+        self.owners.setdefault(produced.digest, set()).add(run_id)
+        if not any(_same(produced, indexed) for indexed in artifact.productions):
+            self._run(run_id).waiting.append(ArtifactIndexed(artifact=produced, produced_at=at))
+            self.unverified.add(run_id)
 
     def _apply_artifact(self, run_id: str, fact: Fact) -> None:
-        shelf = self._shelf(run_id)
-        apply(shelf, fact)
+        entry = self._run_artifacts(run_id)
+        apply(entry, fact)
         match fact.WhichOneof("kind"):
             case "artifact_indexed":
                 self._indexed(run_id, fact.artifact_indexed.artifact)
+            case "artifact_pruned" | "artifact_restored":
+                self.prunes += 1
             case "artifact_corrupt":
                 self.owners.setdefault(fact.artifact_corrupt.digest, set()).add(run_id)
             case "checkpoint_imported":
-                self._produced(run_id, as_produced(shelf), fact.at)
+                self._produced(run_id, as_produced(entry), fact.at)
             case "alias_set":
                 self.aliases[fact.alias_set.alias] = (run_id, fact.alias_set.digest)
             case "alias_removed":
                 if self.aliases.get(fact.alias_removed.alias, ("", ""))[0] == run_id:
                     del self.aliases[fact.alias_removed.alias]
             case "checkpoint_activated":
-                self.actors[fact.checkpoint_activated.actor] = (run_id, fact.checkpoint_activated.digest)
+                activated = fact.checkpoint_activated
+                if self.actors.get((activated.actor, ""), ("", ""))[0] == run_id:
+                    del self.actors[activated.actor, ""]  # a run has one env: this is the newer fact for it
+                self.actors[activated.actor, activated.env] = (run_id, activated.digest)
             case "checkpoint_retired":
-                if self.actors.get(fact.checkpoint_retired.actor, ("", ""))[0] == run_id:
-                    del self.actors[fact.checkpoint_retired.actor]
+                key = (fact.checkpoint_retired.actor, fact.checkpoint_retired.env)
+                if self.actors.get(key, ("", ""))[0] == run_id:
+                    del self.actors[key]
 
-    def _indexed(self, run_id: str, said: ArtifactProduced) -> None:
-        self.owners.setdefault(said.digest, set()).add(run_id)
+    def _indexed(self, run_id: str, produced: ArtifactProduced) -> None:
+        self.owners.setdefault(produced.digest, set()).add(run_id)
         known = self._run(run_id)
-        left = [each for each in known.waiting if not _same(each.artifact, said)]
+        left = [each for each in known.waiting if not _same(each.artifact, produced)]
         del known.waiting[:]
         known.waiting.extend(left)
         if not left:
-            self.unread.discard(run_id)
+            self.unverified.discard(run_id)
 
 
 def _places(names: dict[str, tuple[str, str]]) -> dict[str, Place]:

@@ -1,4 +1,4 @@
-"""What the rules no longer keep. Pure: the dry run and the prune are the same plan."""
+"""Plan of a prune by the retention rules. Pure: a dry run and a prune use the same plan."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from runspine.artifact import CHECKPOINT, LOADABLE, VIDEO
-from runspine.artifact.decide import holds
-from runspine.retention import DEFAULT, PROJECT, RUN, effective
+from runspine.domain.artifact.decide import hold_reason
+from runspine.domain.artifact_kinds import CHECKPOINT, LOADABLE, VIDEO
+from runspine.domain.retention import DEFAULT, PROJECT, RUN, effective
+from runspine.services.artifacts.core.catalog import ArtifactCatalog
+from runspine.services.artifacts.core.ranking import CardSource, Ranking, age_order, best, is_good
 from runspine.wire.v1.artifacts_pb2 import KEPT, UNVERIFIED, Artifact
 from runspine.wire.v1.facts_pb2 import RetentionProfile
-from services.artifacts.core.catalog import Catalog
-from services.artifacts.core.standing import About, Standings, age_order, best, is_good
 
 SECOND = 1_000_000
-# Which runs a plan is for.
-Wanted = Callable[[About, RetentionProfile], bool]
+# Selects the runs of a plan.
+Wanted = Callable[[CardSource, RetentionProfile], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """An artifact that goes, and by which rule of which scope."""
+class PlannedPrune:
+    """An artifact to prune, with the rule and its scope."""
 
     artifact: Artifact
     rule: str
@@ -29,46 +29,50 @@ class Item:
 
 
 @dataclass(slots=True)
-class Plan:
-    items: list[Item] = field(default_factory=list)
+class PrunePlan:
+    """The artifacts that a prune removes, and the bytes it frees."""
+
+    items: list[PlannedPrune] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     freed: int = 0
 
     @property
     def token(self) -> str:
-        """Stands for exactly these items."""
+        """A digest of exactly these items."""
         lines = (f"{i.artifact.run_id} {i.artifact.digest} {i.rule} {i.scope}\n" for i in self.items)
         return hashlib.sha256("".join(lines).encode()).hexdigest()[:32]
 
 
 @dataclass(slots=True)
-class _Case:
-    """One run before the rules."""
+class _RunCase:
+    """One run as the rules see it."""
 
-    about: About
+    about: CardSource
     profile: RetentionProfile
     origin: dict[str, str]
-    # Everything kept and verified, and of that what is old enough to be looked at.
+    # Every kept and verified artifact, and the digests of those past the grace period.
     kept: list[Artifact]
-    ripe: set[str]
-    # By digest: what holds it.
+    old_enough: set[str]
+    # By digest: why it must stay.
     held: dict[str, str]
-    # Held, or kept back from every rule that leaves the run itself alone.
+    # Held, or best or latest: exempt from every rule within a run.
     safe: set[str]
 
 
 class Planner:
-    def __init__(self, catalog: Catalog, standings: Standings, now: int) -> None:
+    """Plans a prune for one state of the catalog."""
+
+    def __init__(self, catalog: ArtifactCatalog, ranking: Ranking, now: int) -> None:
         self._catalog = catalog
-        self._standings = standings
+        self._ranking = ranking
         self._now = now
         self._needed = _needed(catalog)
-        self._doomed: dict[tuple[str, str], Item] = {}
+        self._planned: dict[tuple[str, str], PlannedPrune] = {}
         self._notices: list[str] = []
 
-    def plan(self, wanted: Wanted) -> Plan:
-        """The plan for the runs that are wanted; rules across runs look at all of them."""
-        cases = [self._case(run_id) for run_id in sorted(self._catalog.shelves)]
+    def plan(self, wanted: Wanted) -> PrunePlan:
+        """The plan for the wanted runs; rules across runs take all runs into account."""
+        cases = [self._case(run_id) for run_id in sorted(self._catalog.run_artifacts)]
         self._limit_runs(cases)
         for case in cases:
             self._limit_kind(case, VIDEO, "max_videos_per_run")
@@ -76,12 +80,12 @@ class Planner:
             self._limit_age(case)
         self._limit_bytes(cases)
         chosen = {case.about.run_id for case in cases if wanted(case.about, case.profile)}
-        items = [item for (run_id, _), item in self._doomed.items() if run_id in chosen]
+        items = [item for (run_id, _), item in self._planned.items() if run_id in chosen]
         items.sort(key=_listing)
-        return Plan(items, self._notices, self.freed(items))
+        return PrunePlan(items, self._notices, self.freed(items))
 
-    def freed(self, items: Iterable[Item]) -> int:
-        """Bytes that no run keeps any more once these are gone."""
+    def freed(self, items: Iterable[PlannedPrune]) -> int:
+        """Bytes that no run keeps once these items are pruned."""
         going = {(item.artifact.run_id, item.artifact.digest) for item in items}
         sizes = {item.artifact.digest: item.artifact.size for item in items}
         return sum(
@@ -91,46 +95,46 @@ class Planner:
         )
 
     def needed(self, artifact: Artifact) -> str:
-        """Why a run that has not ended may still want it."""
+        """Why a run that has not ended may need this artifact; empty if none does."""
         return self._needed.get((artifact.run_id, artifact.digest), "")
 
-    def _case(self, run_id: str) -> _Case:
-        this = self._standings.about[run_id]
+    def _case(self, run_id: str) -> _RunCase:
+        this = self._ranking.sources[run_id]
         profile, origin = effective(self._catalog.profiles, run_id, this.project)
-        shelf = self._catalog.shelves[run_id]
-        kept = [a for a in shelf.artifacts.values() if a.keeping == KEPT and a.integrity != UNVERIFIED]
+        entry = self._catalog.run_artifacts[run_id]
+        kept = [a for a in entry.artifacts.values() if a.keeping == KEPT and a.integrity != UNVERIFIED]
         grace = profile.grace_seconds * SECOND
-        held = {a.digest: why for a in kept if (why := holds(shelf, a) or self.needed(a))}
-        standing = (self._standings.best_of_run.get(run_id), self._standings.latest_of_run.get(run_id))
-        return _Case(
+        held = {a.digest: why for a in kept if (why := hold_reason(entry, a) or self.needed(a))}
+        standing = (self._ranking.best_of_run.get(run_id), self._ranking.latest_of_run.get(run_id))
+        return _RunCase(
             about=this,
             profile=profile,
             origin=origin,
             kept=kept,
-            ripe={a.digest for a in kept if self._now - a.produced_at >= grace},
+            old_enough={a.digest for a in kept if self._now - a.produced_at >= grace},
             held=held,
             safe={*held, *(a.digest for a in standing if a is not None)},
         )
 
-    def _doom(self, case: _Case, artifact: Artifact, rule: str, scope: str) -> bool:
+    def _plan_prune(self, case: _RunCase, artifact: Artifact, rule: str, scope: str) -> bool:
         place = (artifact.run_id, artifact.digest)
-        if place in self._doomed or artifact.digest in case.held or artifact.digest not in case.ripe:
+        if place in self._planned or artifact.digest in case.held or artifact.digest not in case.old_enough:
             return False
-        self._doomed[place] = Item(artifact, rule, scope)
+        self._planned[place] = PlannedPrune(artifact, rule, scope)
         return True
 
-    def _is_doomed(self, artifact: Artifact) -> bool:
-        return (artifact.run_id, artifact.digest) in self._doomed
+    def _is_planned(self, artifact: Artifact) -> bool:
+        return (artifact.run_id, artifact.digest) in self._planned
 
-    def _limit_runs(self, cases: list[_Case]) -> None:
-        """Of each agent the newest runs stay. The agent's best and newest checkpoint stay as well."""
-        agents: dict[tuple[str, str], list[_Case]] = {}
+    def _limit_runs(self, cases: list[_RunCase]) -> None:
+        """Keep the newest runs of each agent, and the agent's best and newest checkpoint."""
+        agents: dict[tuple[str, str], list[_RunCase]] = {}
         for case in cases:
             if case.kept:
                 agents.setdefault((case.about.project, case.about.agent), []).append(case)
         stay = {
             (a.run_id, a.digest)
-            for group in (self._standings.best_of_kind, self._standings.latest_of_kind)
+            for group in (self._ranking.best_of_kind, self._ranking.latest_of_kind)
             for a in group.values()
         }
         for runs in agents.values():
@@ -145,53 +149,55 @@ class Planner:
                 for artifact in case.kept:
                     if (artifact.run_id, artifact.digest) not in stay:
                         scope = case.origin["max_runs_per_agent"]
-                        self._doom(case, artifact, f"max_runs_per_agent={limit}", scope)
+                        self._plan_prune(case, artifact, f"max_runs_per_agent={limit}", scope)
 
-    def _best_among(self, runs: list[_Case]) -> Artifact | None:
-        bests = [self._standings.best_of_run.get(case.about.run_id) for case in runs]
+    def _best_among(self, runs: list[_RunCase]) -> Artifact | None:
+        bests = [self._ranking.best_of_run.get(case.about.run_id) for case in runs]
         return best(self._catalog, (a for a in bests if a is not None), runs[0].about.env)
 
-    def _limit_kind(self, case: _Case, kind: str, rule: str) -> None:
-        """The newest stay; what is safe counts first, so that the limit is met where it can be."""
+    def _limit_kind(self, case: _RunCase, kind: str, rule: str) -> None:
+        """Keep the newest; safe artifacts count first, so that the limit is met where possible."""
         limit = getattr(case.profile, rule)
         if not limit:
             return
-        there = [a for a in case.kept if a.kind == kind and not self._is_doomed(a) and is_good(a)]
+        there = [a for a in case.kept if a.kind == kind and not self._is_planned(a) and is_good(a)]
         order = age_order if kind in LOADABLE else _clock
         there.sort(key=lambda a: (a.digest in case.safe, *order(a)), reverse=True)
         for artifact in there[limit:]:
             if artifact.digest not in case.safe:
-                self._doom(case, artifact, f"{rule}={limit}", case.origin[rule])
+                self._plan_prune(case, artifact, f"{rule}={limit}", case.origin[rule])
 
-    def _limit_age(self, case: _Case) -> None:
+    def _limit_age(self, case: _RunCase) -> None:
         limit = case.profile.max_age_seconds
         if not limit:
             return
         for artifact in case.kept:
             if self._now - artifact.produced_at > limit * SECOND and artifact.digest not in case.safe:
-                self._doom(case, artifact, f"max_age={limit:g}s", case.origin["max_age_seconds"])
+                self._plan_prune(case, artifact, f"max_age={limit:g}s", case.origin["max_age_seconds"])
 
-    def _limit_bytes(self, cases: list[_Case]) -> None:
-        """Narrow scopes first, so that what they free counts for the wider ones."""
+    def _limit_bytes(self, cases: list[_RunCase]) -> None:
+        """Narrow scopes come first, so that bytes they free count for the wider ones."""
         for scope in sorted(self._catalog.profiles, key=_width):
             limit = self._catalog.profiles[scope].profile.max_bytes
             if limit:
                 self._fit(scope, limit, [case for case in cases if _covers(scope, case.about)])
 
-    def _fit(self, scope: str, limit: int, cases: list[_Case]) -> None:
-        left = [(case, a) for case in cases for a in case.kept if not self._is_doomed(a)]
+    def _fit(self, scope: str, limit: int, cases: list[_RunCase]) -> None:
+        left = [(case, a) for case in cases for a in case.kept if not self._is_planned(a)]
         users: dict[str, int] = {}
         total = 0
         for _, artifact in left:
             if artifact.digest not in users:
                 total += artifact.size
             users[artifact.digest] = users.get(artifact.digest, 0) + 1
-        # Files that nobody can load go first, the oldest before the newest.
+        # Files that cannot be loaded go first, the oldest before the newest.
         left.sort(key=lambda each: (each[1].kind in LOADABLE, each[1].produced_at, each[1].digest))
         for case, artifact in left:
             if total <= limit:
                 return
-            if artifact.digest in case.safe or not self._doom(case, artifact, f"max_bytes={limit}", scope):
+            if artifact.digest in case.safe or not self._plan_prune(
+                case, artifact, f"max_bytes={limit}", scope
+            ):
                 continue
             users[artifact.digest] -= 1
             if not users[artifact.digest]:
@@ -203,7 +209,7 @@ class Planner:
             )
 
 
-def _listing(item: Item) -> tuple[str, str, int, str]:
+def _listing(item: PlannedPrune) -> tuple[str, str, int, str]:
     artifact = item.artifact
     return artifact.run_id, artifact.kind, artifact.produced_at, artifact.digest
 
@@ -216,12 +222,12 @@ def _width(scope: str) -> tuple[int, str]:
     return (0 if scope.startswith(RUN) else 1 if scope.startswith(PROJECT) else 2), scope
 
 
-def _covers(scope: str, this: About) -> bool:
+def _covers(scope: str, this: CardSource) -> bool:
     return scope in (DEFAULT, PROJECT + this.project, RUN + this.run_id)
 
 
-def _needed(catalog: Catalog) -> dict[tuple[str, str], str]:
-    """What runs that have not ended may go on from: their newest two checkpoints, and what they begin with.
+def _needed(catalog: ArtifactCatalog) -> dict[tuple[str, str], str]:
+    """Artifacts that runs under way may need: their two newest checkpoints and those they start from.
 
     Two, because the newest may turn out to be damaged.
     """
@@ -242,8 +248,10 @@ def _needed(catalog: Catalog) -> dict[tuple[str, str], str]:
     return found
 
 
-def _newest(catalog: Catalog, run_id: str) -> list[tuple[str, str]]:
-    if run_id not in catalog.shelves:
+def _newest(catalog: ArtifactCatalog, run_id: str) -> list[tuple[str, str]]:
+    if run_id not in catalog.run_artifacts:
         return []
-    good = [a for a in catalog.shelves[run_id].artifacts.values() if a.kind == CHECKPOINT and is_good(a)]
+    good = [
+        a for a in catalog.run_artifacts[run_id].artifacts.values() if a.kind == CHECKPOINT and is_good(a)
+    ]
     return [(run_id, a.digest) for a in sorted(good, key=age_order)[-2:]]

@@ -1,0 +1,1 @@
+"""Objects, imports, verification and pruning of the artifacts service."""

@@ -1,4 +1,4 @@
-"""What the bucket holds beside what the log says: usage, and orphans on either side."""
+"""Usage of the bucket, and orphans: objects without a fact and facts without an object."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from pathlib import Path
 
 import structlog
 
-from runspine.artifact_blobs import ArtifactBlobs, Listed
-from runspine.blobs import BlobsUnavailable
-from runspine.log import Unknown
-from runspine.log.link import Unreachable
+from runspine.clock import now_micros
+from runspine.eventlog import UnknownOutcomeError
+from runspine.eventlog.connection import NatsUnreachableError
+from runspine.services.artifacts.core.catalog import ArtifactCatalog
+from runspine.services.artifacts.core.ranking import card_source
+from runspine.services.artifacts.edges import metrics
+from runspine.services.artifacts.edges.command_handler import CommandHandler
+from runspine.services.artifacts.edges.object_store import ObjectStore
+from runspine.storage.artifact_blobs import ArtifactBlobs, Listed
+from runspine.storage.blobs import BlobsUnavailableError
+from runspine.storage.keys import ARTIFACTS_PREFIX
 from runspine.wire.v1.artifacts_pb2 import (
     ERASED,
     KEPT,
@@ -23,33 +30,30 @@ from runspine.wire.v1.artifacts_pb2 import (
     Orphan,
     UsageItem,
 )
-from services.artifacts.core.catalog import Catalog
-from services.artifacts.core.standing import about
-from services.artifacts.edges import metrics
-from services.artifacts.edges.clerk import Clerk, wall_clock
-from services.artifacts.edges.storekeeper import PLACE, Storekeeper
 
 log = structlog.get_logger()
 
 COUNT_SECONDS = 300.0
-FRESH_SECONDS = 5.0
+CACHE_SECONDS = 5.0
 
 
 class Inventory:
+    """Counts usage, and finds and removes orphans."""
+
     def __init__(
         self,
         blobs: ArtifactBlobs,
-        catalog: Catalog,
-        clerk: Clerk,
-        storekeeper: Storekeeper,
+        catalog: ArtifactCatalog,
+        handler: CommandHandler,
+        store: ObjectStore,
         *,
         grace: float,
         disk: Path | None,
     ) -> None:
         self._blobs = blobs
         self._catalog = catalog
-        self._clerk = clerk
-        self._storekeeper = storekeeper
+        self._handler = handler
+        self._store = store
         self._grace = grace
         self._disk = disk
         self._bucket: dict[str, UsageItem] = {}
@@ -57,17 +61,17 @@ class Inventory:
         self._counted_at = 0
 
     async def run(self) -> None:
-        """Count for Prometheus, now and then."""
+        """Count periodically for Prometheus."""
         while True:
             try:
                 await self._count()
                 await self.orphans()
-            except (BlobsUnavailable, Unknown, Unreachable) as error:
+            except (BlobsUnavailableError, UnknownOutcomeError, NatsUnreachableError) as error:
                 log.info("inventory.later", error=str(error))
             await asyncio.sleep(COUNT_SECONDS)
 
     async def usage(self) -> GetUsageResponse:
-        if time.monotonic() - self._counted > FRESH_SECONDS:
+        if time.monotonic() - self._counted > CACHE_SECONDS:
             await self._count()
         kinds: dict[str, UsageItem] = {}
         projects: dict[str, UsageItem] = {}
@@ -75,7 +79,7 @@ class Inventory:
         total = 0
         for artifact in self._catalog.artifacts():
             if artifact.keeping == KEPT:
-                project = about(self._catalog, artifact.run_id).project
+                project = card_source(self._catalog, artifact.run_id).project
                 _add(kinds, artifact.kind, artifact.size)
                 _add(projects, project or "(none)", artifact.size)
                 unique[artifact.digest] = artifact.size
@@ -85,37 +89,38 @@ class Inventory:
             kinds=_sorted(kinds),
             projects=_sorted(projects),
             shared_bytes=total - sum(unique.values()),
-            disk=self._disk_use(),
+            disk=self._disk_usage(),
             counted_at=self._counted_at,
         )
 
     async def orphans(self) -> ListOrphansResponse:
-        """Listed first, then the log is read to its end: what was stored meanwhile is named there."""
-        found = await self._blobs.listed(PLACE)
-        looked_at = wall_clock()
-        await self._clerk.caught_up()
+        """The objects are listed before the log is read to its end, so that those stored meanwhile are
+        known."""
+        found = await self._blobs.listed(ARTIFACTS_PREFIX)
+        listed_at = now_micros()
+        await self._handler.catch_up()
         there = {item.key for item in found}
-        # Pruned bytes are on their way to the trash: no orphans either.
+        # Pruned bytes move to the trash: they are no orphans either.
         named = {artifact.key for artifact in self._catalog.artifacts() if artifact.keeping != ERASED}
         answer = ListOrphansResponse(
             objects=[_orphan(item) for item in found if item.key not in named and self._is_old(item)],
             missing=[
                 artifact
                 for artifact in self._catalog.artifacts()
-                if artifact.keeping == KEPT and artifact.key not in there and artifact.produced_at < looked_at
+                if artifact.keeping == KEPT and artifact.key not in there and artifact.produced_at < listed_at
             ],
-            looked_at=looked_at,
+            looked_at=listed_at,
         )
         metrics.ORPHANS.labels("object").set(len(answer.objects))
         metrics.ORPHANS.labels("fact").set(len(answer.missing))
         return answer
 
     async def remove(self, keys: list[str]) -> tuple[list[Orphan], list[str]]:
-        """Move orphans to the trash; only what is one still."""
+        """Move orphans to the trash; keys that are no orphans any more are left."""
         orphans = {orphan.key: orphan for orphan in (await self.orphans()).objects}
-        left = [f"{key} is not an orphan, or too young to tell" for key in keys if key not in orphans]
+        left = [f"{key} is not an orphan, or too young to be one" for key in keys if key not in orphans]
         chosen = {key.rpartition("/")[2]: key for key in keys if key in orphans}
-        moved = await self._storekeeper.discard(chosen)
+        moved = await self._store.discard(chosen)
         left += [f"{key} has been claimed by a run" for digest, key in chosen.items() if digest not in moved]
         removed = [orphans[key] for digest, key in chosen.items() if digest in moved]
         log.info("orphans.removed", objects=len(removed), bytes=sum(orphan.size for orphan in removed))
@@ -130,9 +135,9 @@ class Inventory:
             _add(found, item.key.partition("/")[0], item.size)
         for name in {*self._bucket, *found}:
             metrics.BUCKET.labels(name).set(found[name].bytes if name in found else 0)
-        self._bucket, self._counted, self._counted_at = found, time.monotonic(), wall_clock()
+        self._bucket, self._counted, self._counted_at = found, time.monotonic(), now_micros()
 
-    def _disk_use(self) -> Disk | None:
+    def _disk_usage(self) -> Disk | None:
         if self._disk is None or not self._disk.exists():
             return None
         use = shutil.disk_usage(self._disk)

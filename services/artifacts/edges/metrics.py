@@ -1,4 +1,4 @@
-"""What Prometheus sees of the artifacts service. No run id is ever a label."""
+"""Prometheus metrics of the artifacts service. No run id is ever a label."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from runspine.plain import enum_word
+from runspine.services.artifacts.core.catalog import ArtifactCatalog
+from runspine.spec.plain import enum_word
 from runspine.wire.v1.artifacts_pb2 import Integrity, Keeping
-from services.artifacts.core.catalog import Catalog
 
 FACTS = Counter("runspine_artifact_facts_total", "Facts written to the ARTIFACTS stream", ["kind"])
 READ = Counter("runspine_artifact_read_bytes_total", "Bytes read to be verified", ["why"])
@@ -25,15 +25,15 @@ TROUBLE = Gauge("runspine_artifact_s3_away", "1 while S3 cannot be read")
 
 
 class CatalogCollector(Collector):
-    """Counts taken from the catalog when Prometheus asks."""
+    """Counts artifacts of the catalog at each scrape."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: ArtifactCatalog) -> None:
         self._catalog = catalog
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         counts: dict[tuple[str, str], int] = {}
-        for shelf in list(self._catalog.shelves.values()):
-            for artifact in list(shelf.artifacts.values()):
+        for entry in list(self._catalog.run_artifacts.values()):
+            for artifact in list(entry.artifacts.values()):
                 key = (
                     enum_word(Integrity.DESCRIPTOR, artifact.integrity),
                     enum_word(Keeping.DESCRIPTOR, artifact.keeping),

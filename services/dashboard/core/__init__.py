@@ -1,0 +1,1 @@
+"""Pure logic of the dashboard: no I/O, no NiceGUI."""

@@ -1,4 +1,4 @@
-"""A run that somebody is filling in: which fields are shown, and the run file that they add up to. Pure."""
+"""Draft of a run: the fields of the form, and its conversion to and from a run file. Pure."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runspine.plain import plain_value
+from runspine.spec.plain import plain_value
 from runspine.wire.v1.runner_pb2 import Param, RunnerInfo
 
-# Fields of the spec that every runner understands, with what the form says about them.
-COMMON = {
-    "seed": "Two runs of the same seed are the same run.",
-    "total_steps": "Environment steps; empty: the algorithm's default.",
-    "project": "Groups runs; retention rules can be set for it.",
-    "pool": "Workers that may take it; empty: default.",
-    "priority": "0 (last) to 100 (first); empty: 50.",
-    "gpus": "GPUs the run needs; empty: none.",
-    "notes": "Free text for people.",
+# Fields of the spec that every runner understands, with their help texts.
+COMMON_FIELDS = {
+    "seed": "Runs with equal spec and seed are reproducible.",
+    "total_steps": "Environment steps; default: that of the algorithm.",
+    "project": "Groups runs; retention rules can be set per project.",
+    "pool": 'Workers that may run it; default: the pool "default".',
+    "priority": "0 (last) to 100 (first); default: 50.",
+    "gpus": "Number of GPUs; default: none.",
+    "notes": "Free text.",
 }
-LIMITS = {
-    "wall_seconds": "Longest time of an attempt, in seconds.",
-    "memory_mib": "Most memory of all its processes, in MiB.",
-    "cpus": "Cores it may keep busy.",
-    "disk_mib": "Most bytes in the run's directory, in MiB.",
+LIMIT_FIELDS = {
+    "wall_seconds": "Maximum duration of an attempt, in seconds.",
+    "memory_mib": "Maximum memory of all its processes, in MiB.",
+    "cpus": "Maximum number of cores.",
+    "disk_mib": "Maximum size of the run's directory, in MiB.",
 }
 
 
 @dataclass(slots=True)
-class Draft:
-    """What was typed so far; empty text means `not given`."""
+class RunDraft:
+    """The values entered so far; empty text means `not given`."""
 
     runner: str = ""
     algo: str = ""
@@ -39,7 +39,7 @@ class Draft:
     limits: dict[str, Any] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
-    # Fields of a pasted run file that the form has no control for; kept as they are.
+    # Fields of a pasted run file without a control in the form; kept unchanged.
     rest: dict[str, Any] = field(default_factory=dict)
 
 
@@ -53,8 +53,8 @@ def default_of(param: Param) -> Any:
     return plain_value(param.default) if param.HasField("default") else None
 
 
-def as_plain(draft: Draft, params: Sequence[Param]) -> dict[str, Any]:
-    """The draft as a run file: only what differs from the defaults is said."""
+def as_plain(draft: RunDraft, params: Sequence[Param]) -> dict[str, Any]:
+    """The draft as a run file, without values that equal the defaults."""
     plain: dict[str, Any] = {"runner": draft.runner}
     for name in ("algo", "env"):
         if getattr(draft, name):
@@ -71,20 +71,20 @@ def as_plain(draft: Draft, params: Sequence[Param]) -> dict[str, Any]:
     if chosen:
         plain["params"] = chosen
     for name in ("limits", "labels"):
-        said = {key: value for key, value in getattr(draft, name).items() if _given(value)}
-        if said:
-            plain[name] = said
+        given = {key: value for key, value in getattr(draft, name).items() if _given(value)}
+        if given:
+            plain[name] = given
     return plain | draft.rest
 
 
-def from_plain(plain: Mapping[str, Any]) -> Draft:
-    """A draft from a run file or an older run."""
-    known = {"runner", "algo", "env", "command", "params", "limits", "labels", *COMMON}
-    return Draft(
+def from_plain(plain: Mapping[str, Any]) -> RunDraft:
+    """A draft from a run file or an earlier run."""
+    known = {"runner", "algo", "env", "command", "params", "limits", "labels", *COMMON_FIELDS}
+    return RunDraft(
         runner=str(plain.get("runner", "")),
         algo=str(plain.get("algo", "")),
         env=str(plain.get("env", "")),
-        common={name: plain[name] for name in COMMON if name in plain},
+        common={name: plain[name] for name in COMMON_FIELDS if name in plain},
         params=dict(plain.get("params", {})),
         limits=dict(plain.get("limits", {})),
         labels=dict(plain.get("labels", {})),

@@ -1,16 +1,17 @@
-"""The run that evaluates a checkpoint. Pure; the time is given."""
+"""The spec of a run that evaluates a checkpoint. Pure: the time is a parameter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runspine.errors import Invalid
+from runspine.domain.defaults import DEFAULT_SEED
+from runspine.errors import InvalidError
 from runspine.wire.v1.artifacts_pb2 import CheckpointCard
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, Evaluation, RunSpec
 
 
-def evaluation_of(
+def evaluation_spec(
     card: CheckpointCard,
     runners: Iterable[RunnerInfo],
     *,
@@ -20,11 +21,14 @@ def evaluation_of(
     stochastic: bool = False,
     trained: RunSpec | None = None,
 ) -> RunSpec:
-    """In the checkpoint's own env unless another is named; `trained` is the spec of the run that made it."""
+    """Evaluate in the checkpoint's env unless `env` names another; `trained` is the spec of its run.
+
+    Raises InvalidError when no env is known.
+    """
     chosen = env or card.env
     if not chosen:
-        raise Invalid("nothing says which env this checkpoint is for: name one")
-    seed = card.seed if card.HasField("seed") else 1
+        raise InvalidError("it is unknown which env this checkpoint is for: name one")
+    seed = card.seed if card.HasField("seed") else DEFAULT_SEED
     spec = RunSpec(
         name=f"{chosen}__{card.algo or 'policy'}-eval__{seed}__{now}",
         runner=_runner(card.runner, runners),
@@ -48,6 +52,6 @@ def evaluation_of(
 
 
 def _runner(maker: str, runners: Iterable[RunnerInfo]) -> str:
-    """The one that made it if it evaluates; the builtin one reads every format, too."""
+    """The runner that made the checkpoint if it can evaluate; else builtin, which reads every format."""
     able = {info.name for info in runners if EVALUATE in info.modes and not info.not_ready}
     return maker if maker in able else "builtin"

@@ -1,20 +1,21 @@
-"""What stands between a run and its start: a checklist for people. Pure."""
+"""Checks before a run is launched, as a list for the form. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from runspine.domain.defaults import DEFAULT_POOL
 from runspine.wire.v1.run_pb2 import Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import RunSpec
 
-GOOD, KNOW, BAD = "good", "know", "bad"
+OK, NOTICE, ERROR = "ok", "notice", "error"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """`bad` keeps the run from being launched; `know` does not."""
+class PreflightCheck:
+    """One line of the checklist; level ERROR prevents the launch, NOTICE does not."""
 
     level: str
     text: str
@@ -24,51 +25,52 @@ def preflight(
     info: RunnerInfo,
     workers: Sequence[Worker],
     spec: RunSpec | None,
-    flaws: Sequence[str],
+    violations: Sequence[str],
     notices: Sequence[str],
-) -> list[Check]:
-    """Flaws and notices are what the orchestrator said; the rest is seen from the fleet."""
-    checks = [Check(BAD, flaw) for flaw in flaws]
+) -> list[PreflightCheck]:
+    """Violations and notices come from the orchestrator's Validate; the rest from the fleet."""
+    checks = [PreflightCheck(ERROR, violation) for violation in violations]
     checks.append(_runner(info))
     if spec is not None:
-        checks.append(_pool(spec.pool or "default", workers))
+        checks.append(_pool(spec.pool or DEFAULT_POOL, workers))
         checks.append(_gpu(info, spec, workers))
     if info.services:
-        checks.append(Check(KNOW, f"It needs {', '.join(info.services)}."))
+        checks.append(PreflightCheck(NOTICE, f"Requires services: {', '.join(info.services)}."))
     if info.datasets:
-        checks.append(Check(KNOW, f"It trains on datasets: {', '.join(info.datasets)}."))
-    told = {check.text for check in checks}
-    checks += [Check(KNOW, notice) for notice in notices if notice not in told]
-    return sorted(checks, key=lambda check: (BAD, KNOW, GOOD).index(check.level))
+        checks.append(PreflightCheck(NOTICE, f"Trains on datasets: {', '.join(info.datasets)}."))
+    listed = {check.text for check in checks}
+    checks += [PreflightCheck(NOTICE, notice) for notice in notices if notice not in listed]
+    return sorted(checks, key=lambda check: (ERROR, NOTICE, OK).index(check.level))
 
 
-def may_launch(checks: Sequence[Check]) -> bool:
-    return all(check.level != BAD for check in checks)
+def may_launch(checks: Sequence[PreflightCheck]) -> bool:
+    return all(check.level != ERROR for check in checks)
 
 
-def _runner(info: RunnerInfo) -> Check:
+def _runner(info: RunnerInfo) -> PreflightCheck:
     if info.not_ready:
-        return Check(BAD, f"Runner {info.name} is not ready: {info.not_ready}")
-    return Check(GOOD, f"Runner {info.name} is ready; its packages are there.")
+        return PreflightCheck(ERROR, f"Runner {info.name} is not ready: {info.not_ready}")
+    return PreflightCheck(OK, f"Runner {info.name} is ready; its packages are installed.")
 
 
-def _pool(pool: str, workers: Sequence[Worker]) -> Check:
-    able = [worker for worker in workers if worker.online and pool in worker.pools]
-    if not able:
-        return Check(KNOW, f"No worker serves pool {pool} now: the run will wait for one.")
-    free = sum(max(0, worker.slots - len(worker.running)) for worker in able)
+def _pool(pool: str, workers: Sequence[Worker]) -> PreflightCheck:
+    serving = [worker for worker in workers if worker.online and pool in worker.pools]
+    if not serving:
+        return PreflightCheck(NOTICE, f"No worker serves pool {pool} now: the run will wait for one.")
+    free = sum(max(0, worker.slots - len(worker.running)) for worker in serving)
     if not free:
-        return Check(KNOW, f"All slots of pool {pool} are busy: the run will wait its turn.")
-    return Check(GOOD, f"Pool {pool} has {free} free slot{'' if free == 1 else 's'}.")
+        return PreflightCheck(NOTICE, f"All slots of pool {pool} are busy: the run will be queued.")
+    return PreflightCheck(OK, f"Pool {pool} has {free} free slot{'' if free == 1 else 's'}.")
 
 
-def _gpu(info: RunnerInfo, spec: RunSpec, workers: Sequence[Worker]) -> Check:
-    most = max((len(worker.capacity.gpus) for worker in workers if worker.online), default=0)
+def _gpu(info: RunnerInfo, spec: RunSpec, workers: Sequence[Worker]) -> PreflightCheck:
+    available = max((len(worker.capacity.gpus) for worker in workers if worker.online), default=0)
     needed = spec.gpus or (1 if info.needs_gpu else 0)
-    if needed > most:
-        return Check(
-            KNOW, f"It needs {needed} GPU{'' if needed == 1 else 's'}; no worker has as many: it will wait."
+    if needed > available:
+        return PreflightCheck(
+            NOTICE,
+            f"The run needs {needed} GPU{'' if needed == 1 else 's'}; no worker has that many: it will wait.",
         )
     if needed:
-        return Check(GOOD, f"A worker has the {needed} GPU{'' if needed == 1 else 's'} it needs.")
-    return Check(GOOD, "It needs no GPU.")
+        return PreflightCheck(OK, f"A worker has the required {needed} GPU{'' if needed == 1 else 's'}.")
+    return PreflightCheck(OK, "No GPU required.")

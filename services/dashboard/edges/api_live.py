@@ -1,4 +1,4 @@
-"""A run as it happens, over a web socket: frames to the page, its wishes back."""
+"""Live view of a run over a web socket: frames to the browser; requests, recording and steering back."""
 
 from __future__ import annotations
 
@@ -11,149 +11,157 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from fastapi.responses import FileResponse, Response
 
-from runspine.errors import NotFound, RunspineError
-from runspine.tasks import put_down
-from runspine.video.clip import NoVideo
+from runspine.errors import RunNotFoundError, RunspineError
+from runspine.services.dashboard.core.steering import parse_control
+from runspine.services.dashboard.core.view_request import BrowserRequest, parse_browser_request
+from runspine.services.dashboard.edges.backend import Backend
+from runspine.services.dashboard.edges.clip_recording import MAX_CLIP_SECONDS, ClipRecording, RecordedClips
+from runspine.services.dashboard.edges.live_hub import BrowserViewer, LiveHub, WatchedRun
+from runspine.services.dashboard.edges.login import COOKIE, Login, Person
+from runspine.tasks import cancel_and_wait
+from runspine.video.clip import VideoError
 from runspine.wire.v1.trainer_pb2 import GetRequest
-from services.dashboard.core.steering import control_of
-from services.dashboard.core.wishes import Wish, wish_of
-from services.dashboard.edges.backend import Backend
-from services.dashboard.edges.live import Hub, Room, Seat
-from services.dashboard.edges.login import COOKIE, Doors, Person
-from services.dashboard.edges.recording import MOST_SECONDS, Clips, Recording
 
-# Rounds of frames that a page has not yet said it has seen.
-MOST_UNSEEN = 3
-TOGETHER = 0.01
-# A page's words are short.
-MOST_WORDS = 4096
-# Codes of a closed socket, as the page explains them.
-STRANGER, UNKNOWN, NO_WAY, NONSENSE = 4401, 4404, 4503, 4400
+# Rounds of frames that a browser has not acknowledged yet.
+MAX_UNSEEN_ROUNDS = 3
+# Frames of several slots that arrive within this time are sent as one round.
+GATHER_SECONDS = 0.01
+MAX_MESSAGE_LENGTH = 4096
+# Close codes of the web socket; live.js and play.js know them.
+UNAUTHENTICATED, RUN_NOT_FOUND, UNAVAILABLE, BAD_MESSAGE = 4401, 4404, 4503, 4400
 
 
-def add_live_api(app: FastAPI, backend: Backend, doors: Doors, hub: Hub, clips: Clips) -> None:
+def add_live_api(app: FastAPI, backend: Backend, login: Login, hub: LiveHub, clips: RecordedClips) -> None:
     @app.websocket("/api/runs/{run_id}/live")
     async def live(socket: WebSocket, run_id: str) -> None:
         await socket.accept()
-        refused = await _refused(socket, run_id, backend, doors, hub)
+        refused = await _refusal(socket, run_id, backend, login, hub)
         if refused is not None:
             await socket.close(*refused)
             return
-        person = doors.person(socket.cookies.get(COOKIE, ""))
-        async with hub.seat(run_id) as (room, seat):
-            await Page(socket, room, seat, clips, person).serve()
+        person = login.person(socket.cookies.get(COOKIE, ""))
+        async with hub.watch(run_id) as (run, viewer):
+            await LiveConnection(socket, run, viewer, clips, person).serve()
 
     @app.get("/api/clips/{name}")
     async def clip(name: str) -> Response:
         path = clips.path(name)
         if path is None:
-            raise NotFound("this clip is gone: only the newest are kept, until the page's server restarts")
+            raise RunNotFoundError(
+                "this clip no longer exists: only the newest are kept, until the dashboard restarts"
+            )
         return FileResponse(path, media_type="video/mp4", filename=f"runspine-{name}.mp4")
 
 
-async def _refused(
-    socket: WebSocket, run_id: str, backend: Backend, doors: Doors, hub: Hub
+async def _refusal(
+    socket: WebSocket, run_id: str, backend: Backend, login: Login, hub: LiveHub
 ) -> tuple[int, str] | None:
-    """Why this browser may not look. A web socket passes by the guard of the other addresses."""
+    """Close code and reason when this browser may not watch. The HTTP guard does not cover web sockets."""
     token = socket.cookies.get(COOKIE, "")
     origin = urlsplit(socket.headers.get("origin", "")).netloc
-    if doors.person(token) is None or (origin and origin != socket.headers.get("host")):
-        return STRANGER, "log in first"
+    if login.person(token) is None or (origin and origin != socket.headers.get("host")):
+        return UNAUTHENTICATED, "log in first"
     if hub.trouble:
-        return NO_WAY, hub.trouble[:120]
+        return UNAVAILABLE, hub.trouble[:120]
     try:
-        await backend.seen_by(token).ask("trainer", "Get", GetRequest(run_id=run_id))
+        await backend.access(token).call("trainer", "Get", GetRequest(run_id=run_id))
     except RunspineError as error:
-        return UNKNOWN, str(error)[:120]
+        return RUN_NOT_FOUND, str(error)[:120]
     return None
 
 
-class Page:
-    """One open page: its words are heard while its frames are sent."""
+class LiveConnection:
+    """The web socket of one browser: reads its messages while frames are sent."""
 
     def __init__(
-        self, socket: WebSocket, room: Room, seat: Seat, clips: Clips, person: Person | None
+        self,
+        socket: WebSocket,
+        run: WatchedRun,
+        viewer: BrowserViewer,
+        clips: RecordedClips,
+        person: Person | None,
     ) -> None:
-        self._socket, self._room, self._seat, self._clips = socket, room, seat, clips
+        self._socket, self._run, self._viewer, self._clips = socket, run, viewer, clips
         self._person = person
-        self._wish: Wish | None = None
-        self._recording: Recording | None = None
+        self._request: BrowserRequest | None = None
+        self._recording: ClipRecording | None = None
         self._sent, self._seen = 0, 0
         self._caught_up = asyncio.Event()
 
     async def serve(self) -> None:
-        sending = asyncio.create_task(self._send())
+        sending = asyncio.create_task(self._send_frames())
         try:
             with contextlib.suppress(WebSocketDisconnect):
                 while not sending.done():
-                    await self._hear(await self._socket.receive_text())
+                    await self._receive(await self._socket.receive_text())
         except ValueError as error:
             with contextlib.suppress(RuntimeError):
-                await self._socket.close(NONSENSE, str(error)[:120])
+                await self._socket.close(BAD_MESSAGE, str(error)[:120])
         finally:
-            await put_down(sending)
+            await cancel_and_wait(sending)
             if self._recording is not None:
                 await self._recording.drop()
 
-    async def _hear(self, text: str) -> None:
-        """Raises ValueError on anything that our page does not say."""
-        said = json.loads(text) if len(text) <= MOST_WORDS else None
-        if not isinstance(said, dict):
-            raise ValueError("not a page's word")
-        if "seen" in said:
-            self._seen = int(said["seen"])
+    async def _receive(self, text: str) -> None:
+        """Raises ValueError when the message is none that the page sends."""
+        message = json.loads(text) if len(text) <= MAX_MESSAGE_LENGTH else None
+        if not isinstance(message, dict):
+            raise ValueError("not a message of the page")
+        if "seen" in message:
+            self._seen = int(message["seen"])
             self._caught_up.set()
-        if "look" in said:
-            self._wish = wish_of(said["look"]) if said["look"] is not None else None
-            self._room.want(self._seat, self._wish)
-            await self._end_if_over()
-        if "record" in said:
-            await self._record(bool(said["record"]))
-        if "steer" in said:
-            await self._steer(said["steer"])
+        if "look" in message:
+            wanted = message["look"]
+            self._request = parse_browser_request(wanted) if wanted is not None else None
+            self._run.set_request(self._viewer, self._request)
+            await self._stop_if_over()
+        if "record" in message:
+            await self._record(bool(message["record"]))
+        if "steer" in message:
+            await self._steer(message["steer"])
 
-    async def _steer(self, said: Any) -> None:
-        """Whoever may start runs may steer one."""
+    async def _steer(self, message: Any) -> None:
+        """Steering requires the scope that starts runs."""
         if self._person is None or not self._person.may_run:
-            await self._tell({"refused": "this token may only look: log in with one of scope run to steer"})
-        elif not await self._room.steer(control_of(said, self._person.name)):
-            await self._tell({"refused": "NATS does not take it now: press again"})
+            await self._send({"refused": "this token is read-only: log in with one of scope run to steer"})
+        elif not await self._run.steer(parse_control(message, self._person.name)):
+            await self._send({"refused": "NATS does not accept input now: press again"})
 
-    async def _send(self) -> None:
-        """The newest of each slot, round by round, as fast as the page says that it has seen them."""
-        # A page that has gone is noticed by whoever listens to it.
+    async def _send_frames(self) -> None:
+        """Send the newest frame of each slot in rounds, as fast as the browser acknowledges them."""
+        # A closed socket is noticed by the reader of its messages.
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             while True:
-                await self._seat.ready.wait()
-                # The slots of one moment come one after the other: they are shown together.
-                await asyncio.sleep(TOGETHER)
-                while self._sent - self._seen >= MOST_UNSEEN:
+                await self._viewer.ready.wait()
+                # Frames of one moment arrive slot by slot and are shown together.
+                await asyncio.sleep(GATHER_SECONDS)
+                while self._sent - self._seen >= MAX_UNSEEN_ROUNDS:
                     self._caught_up.clear()
                     await self._caught_up.wait()
-                for message in self._seat.take():
+                for message in self._viewer.take():
                     await self._socket.send_bytes(message)
                 self._sent += 1
-                await self._tell({"round": self._sent})
+                await self._send({"round": self._sent})
 
     async def _record(self, on: bool) -> None:
-        if on and self._recording is None and self._wish is not None:
+        if on and self._recording is None and self._request is not None:
             path = await asyncio.to_thread(self._clips.new)
-            self._recording = Recording(self._room, self._wish, path)
+            self._recording = ClipRecording(self._run, self._request, path)
             self._recording.start()
-            await self._tell({"recording": {"most": MOST_SECONDS}})
+            await self._send({"recording": {"most": MAX_CLIP_SECONDS}})
         elif not on and self._recording is not None:
             recording, self._recording = self._recording, None
             try:
                 clip = await recording.stop()
-            except NoVideo as error:
-                await self._tell({"clip": {"error": str(error)}})
+            except VideoError as error:
+                await self._send({"clip": {"error": str(error)}})
                 return
             about = {"url": f"/api/clips/{clip.path.stem}", "seconds": recording.seconds}
-            await self._tell({"clip": {**about, "width": clip.width, "height": clip.height}})
+            await self._send({"clip": {**about, "width": clip.width, "height": clip.height}})
 
-    async def _end_if_over(self) -> None:
+    async def _stop_if_over(self) -> None:
         if self._recording is not None and self._recording.over:
             await self._record(False)
 
-    async def _tell(self, said: dict[str, Any]) -> None:
-        await self._socket.send_text(json.dumps(said))
+    async def _send(self, message: dict[str, Any]) -> None:
+        await self._socket.send_text(json.dumps(message))

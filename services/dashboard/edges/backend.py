@@ -1,4 +1,4 @@
-"""The gRPC services behind the page. Each call carries the token of the person who looks."""
+"""The gRPC services that the pages call. Each call carries the token of the logged-in person."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import grpc
 
-from runspine.channel import Tls, open_channel
-from runspine.client import OPTIONS, translated
+from runspine.rpc.channel import Tls, open_channel
+from runspine.rpc.trainer_client import OPTIONS, translated
+from runspine.services.dashboard.settings import DashboardSettings
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
-from services.dashboard.settings import DashboardSettings
 
-DEADLINE = 20.0
+CALL_TIMEOUT_SECONDS = 20.0
 
 
 class Backend:
@@ -27,8 +27,8 @@ class Backend:
             "telemetry": settings.telemetry_address,
             "artifacts": settings.artifacts_address,
         }
-        # Whether this page itself knows whom it lets in.
-        self.has_list = settings.tokens_file is not None
+        # Whether the dashboard itself checks tokens.
+        self.has_tokens_file = settings.tokens_file is not None
         tls = Tls.from_environment()
         self._channels = {
             name: open_channel(address, tls, options=OPTIONS, aio=True)
@@ -49,39 +49,33 @@ class Backend:
         for channel in self._channels.values():
             await channel.close()
 
-    def seen_by(self, token: str) -> Access:
+    def access(self, token: str) -> Access:
         return Access(self, token)
 
 
 class Access:
-    """The services as one person may use them. Raises RunspineError with a message for people."""
+    """Calls to the services with one person's token. Raises RunspineError with a readable message."""
 
     def __init__(self, backend: Backend, token: str) -> None:
         self._backend = backend
         self._token = token
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        # Who may see an answer that was given to this person: everybody whom the page has let in, for all of
-        # them may read; where it lets everybody in, the services alone know, and then nobody else.
-        self.audience = "" if backend.has_list else token
+        # Cache key of answers that this person may share. Where the dashboard checks tokens, everybody who is
+        # logged in may read. Otherwise only the services know, and answers are shared per token.
+        self.audience = "" if backend.has_tokens_file else token
 
-    async def ask(self, service: str, method: str, request: Any, timeout: float = DEADLINE) -> Any:
-        """One answer. No retry: a page that could not be drawn says so and tries again."""
-        call = getattr(self._backend.stubs[service], method)
+    async def call(
+        self, service: str, method: str, request: Any, timeout: float = CALL_TIMEOUT_SECONDS
+    ) -> Any:
+        """Unary call. Not retried: the page shows the error and refreshes itself later."""
+        stub = getattr(self._backend.stubs[service], method)
         try:
-            return await call(request, timeout=timeout, metadata=self._metadata)
+            return await stub(request, timeout=timeout, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise translated(error, self._backend.addresses[service], self._token) from error
 
-    async def send(self, service: str, method: str, parts: AsyncIterator[Any]) -> Any:
-        """A stream of requests, and its one answer."""
-        call = getattr(self._backend.stubs[service], method)
-        try:
-            return await call(parts, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            raise translated(error, self._backend.addresses[service], self._token) from error
-
-    async def follow(self, service: str, method: str, request: Any) -> AsyncIterator[Any]:
-        """Messages of a stream until it ends."""
+    async def stream(self, service: str, method: str, request: Any) -> AsyncIterator[Any]:
+        """Messages of a server stream until it ends."""
         call = getattr(self._backend.stubs[service], method)(request, metadata=self._metadata)
         try:
             async for message in call:

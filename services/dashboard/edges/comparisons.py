@@ -1,19 +1,19 @@
-"""Comparisons of runs, made once for the chart and the table of all pages that show the same."""
+"""Comparisons of runs, computed once for the chart and the table of all pages that show them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from runspine.compare.comparison import Comparison
-from services.dashboard.core.runbook import RunBook
-from services.dashboard.edges.backend import Access
-from services.dashboard.edges.figures import comparison
-from services.dashboard.edges.shared import Shared
+from runspine.services.dashboard.core.run_table import RunTable
+from runspine.services.dashboard.edges.backend import Access
+from runspine.services.dashboard.edges.metric_queries import query_comparison
+from runspine.services.dashboard.edges.shared_query import SharedQuery
 
 
 class Comparisons:
-    def __init__(self, book: RunBook, shared: Shared) -> None:
-        self._book = book
+    def __init__(self, table: RunTable, shared: SharedQuery) -> None:
+        self._table = table
         self._shared = shared
 
     async def get(
@@ -27,8 +27,8 @@ class Comparisons:
         each: bool,
     ) -> Comparison:
         key = (access.audience, "comparison", tuple(names), metric, axis, statistic, by, each)
-        version = max((entry.version for name in names if (entry := self._book.get(name))), default=0)
+        version = max((entry.version for name in names if (entry := self._table.get(name))), default=0)
         found: Comparison = await self._shared.get(
-            key, version, lambda: comparison(access, names, metric, axis, statistic, by, each)
+            key, version, lambda: query_comparison(access, names, metric, axis, statistic, by, each)
         )
         return found

@@ -1,4 +1,4 @@
-"""Who looks at the page: a token in a cookie that scripts cannot read."""
+"""Login by token: kept in an HttpOnly cookie, checked against RUNSPINE_TOKENS_FILE."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from runspine.grpc_auth import SCOPES, Token
+from runspine.rpc.auth import SCOPES, Token
 
 COOKIE = "runspine_token"
-YEAR = 365 * 24 * 3600
+COOKIE_SECONDS = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Person:
         return self.scope != "read"
 
 
-class Doors:
-    """Tells whom a token belongs to. Without a list of tokens everybody is let in."""
+class Login:
+    """Maps a token to its person. Without a tokens file everybody is admitted."""
 
     def __init__(self, tokens_file: Path | None) -> None:
         self._tokens = None if tokens_file is None else _read(tokens_file)
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return self._tokens is None
 
     def person(self, token: str) -> Person | None:

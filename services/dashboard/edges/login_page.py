@@ -1,4 +1,4 @@
-"""The one page without a login: plain HTML, because nothing else is served to a stranger."""
+"""The login page: plain HTML, because nothing else is served without a token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = """<!doctype html>
 <p>On the machine of an embedded stack, <code>runspine web</code> opens this page with its token.</p></main>
 <script src="/static/login.js"></script></body></html>
 """
-WRONG = '<p role="alert">This token is not known here. Tokens are given out by whoever runs the stack.</p>'
+WRONG = '<p role="alert">Unknown token. Ask the operator of this stack for one.</p>'
 
 
 def login_page(to: str, *, wrong: bool = False) -> str:

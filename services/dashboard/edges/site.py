@@ -1,4 +1,4 @@
-"""The web server of the page: static files, login, and NiceGUI's pages, inside the service's own loop."""
+"""The web server: static files, login and NiceGUI's pages, in the service's own event loop."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fastapi import FastAPI, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from runspine.loopback import is_loopback
+from runspine.rpc.loopback import is_loopback
+from runspine.services.dashboard.assets import STATIC
+from runspine.services.dashboard.edges.login import COOKIE, COOKIE_SECONDS, Login
+from runspine.services.dashboard.edges.login_page import login_page
+from runspine.services.dashboard.settings import DashboardSettings
 from runspine.settings import split_address
-from services.dashboard.edges.login import COOKIE, YEAR, Doors
-from services.dashboard.edges.login_page import login_page
-from services.dashboard.settings import DashboardSettings
 
-STATIC = Path(__file__).parents[1] / "static"
-# What a page may load and where it may be shown. NiceGUI's components compile templates in the browser.
-HEADERS = {
+# NiceGUI's components compile templates in the browser, hence unsafe-eval.
+SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
         "style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
@@ -40,7 +40,7 @@ HEADERS = {
 @dataclass(frozen=True, slots=True)
 class Site:
     app: FastAPI
-    doors: Doors
+    login: Login
     settings: DashboardSettings
 
     @property
@@ -49,7 +49,7 @@ class Site:
 
 
 def refuse_open_site(settings: DashboardSettings) -> None:
-    """Stop before a page is served that anybody could reach or read along."""
+    """Exit when the address is not loopback and tokens or TLS are missing."""
     host, _ = split_address(settings.http_address)
     if is_loopback(host):
         return
@@ -66,13 +66,13 @@ def refuse_open_site(settings: DashboardSettings) -> None:
         raise SystemExit(
             f"RUNSPINE_HTTP_ADDRESS {settings.http_address} is reachable from outside: set "
             "RUNSPINE_HTTP_TLS_CERT and RUNSPINE_HTTP_TLS_KEY, or RUNSPINE_BEHIND_PROXY=true "
-            "when a proxy in front ends TLS"
+            "when a proxy in front terminates TLS"
         )
 
 
 def build_site(settings: DashboardSettings) -> Site:
     app = FastAPI(title="Runspine", docs_url=None, redoc_url=None, openapi_url=None)
-    site = Site(app, Doors(settings.tokens_file), settings)
+    site = Site(app, Login(settings.tokens_file), settings)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_login(site)
     _add_guard(site)
@@ -86,11 +86,16 @@ def _add_login(site: Site) -> None:
 
     @site.app.post("/login")
     async def enter(token: str = Form(""), to: str = Form("/")) -> Response:
-        if site.doors.person(token.strip()) is None:
+        if site.login.person(token.strip()) is None:
             return HTMLResponse(login_page(_inside(to), wrong=True), status_code=403)
         answer = RedirectResponse(_inside(to), status_code=303)
         answer.set_cookie(
-            COOKIE, token.strip(), max_age=YEAR, httponly=True, samesite="strict", secure=site.secure
+            COOKIE,
+            token.strip(),
+            max_age=COOKIE_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=site.secure,
         )
         return answer
 
@@ -102,30 +107,30 @@ def _add_login(site: Site) -> None:
 
 
 def _add_guard(site: Site) -> None:
-    """Nothing but the login page is served to a stranger."""
+    """Without a valid token nothing but the login page and static files is served."""
 
     @site.app.middleware("http")
-    async def guard(request: Request, go_on: Any) -> Response:
+    async def guard(request: Request, call_next: Any) -> Response:
         path = request.url.path
         files = request.method == "GET" and path.startswith(("/static/", "/_nicegui/"))
-        free = path == "/login" or files
-        if not free and site.doors.person(request.cookies.get(COOKIE, "")) is None:
+        public = path == "/login" or files
+        if not public and site.login.person(request.cookies.get(COOKIE, "")) is None:
             if request.method != "GET":
                 return Response("log in first", status_code=401)
             to = f"{path}?{request.url.query}" if request.url.query else path
             return RedirectResponse(f"/login?{urlencode({'to': to})}", status_code=303)
-        answer: Response = await go_on(request)
-        answer.headers.update(HEADERS)
+        answer: Response = await call_next(request)
+        answer.headers.update(SECURITY_HEADERS)
         return answer
 
 
 def _inside(to: str) -> str:
-    """A path of this site and of no other."""
+    """The path if it is one of this site, else the start page."""
     return to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
 
 
 def storage_secret(folder: Path) -> str:
-    """Signs the cookie that tells browsers apart; kept, so that presets outlive a restart."""
+    """The key that signs storage cookies; kept on disk, so that presets survive a restart."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / "secret"
     with contextlib.suppress(FileExistsError):
@@ -136,7 +141,7 @@ def storage_secret(folder: Path) -> str:
 
 
 class Server(uvicorn.Server):
-    """Leaves signals to the service shell."""
+    """A server that leaves signals to the service shell."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -144,7 +149,7 @@ class Server(uvicorn.Server):
 
 
 async def serve_site(site: Site) -> None:
-    """Until cancelled; then open pages get a moment to hear of it."""
+    """Serve until cancelled, then shut down gracefully within a second."""
     host, port = split_address(site.settings.http_address)
     config = uvicorn.Config(
         site.app,

@@ -1,27 +1,27 @@
-"""The pages, one file each."""
+"""NiceGUI pages of the dashboard: one folder or module per page."""
 
 from __future__ import annotations
 
 from nicegui import ui
 
-from services.dashboard.pages.checkpoints import add_checkpoints_page
-from services.dashboard.pages.compare import add_compare_page
-from services.dashboard.pages.desk import Desk
-from services.dashboard.pages.fleet import add_fleet_page
-from services.dashboard.pages.missing import add_missing_page
-from services.dashboard.pages.new import add_new_page
-from services.dashboard.pages.play import add_play_page
-from services.dashboard.pages.run import add_run_page
-from services.dashboard.pages.runs import add_runs_page
+from runspine.services.dashboard.pages.checkpoints.page import add_checkpoints_page
+from runspine.services.dashboard.pages.compare import add_compare_page
+from runspine.services.dashboard.pages.elements.context import PageContext
+from runspine.services.dashboard.pages.fleet.page import add_fleet_page
+from runspine.services.dashboard.pages.missing import add_missing_page
+from runspine.services.dashboard.pages.new_run.page import add_new_page
+from runspine.services.dashboard.pages.play.page import add_play_page
+from runspine.services.dashboard.pages.run.page import add_run_page
+from runspine.services.dashboard.pages.runs.page import add_runs_page
 
 
-def add_pages(desk: Desk) -> None:
+def add_pages(context: PageContext) -> None:
     ui.button.default_props("no-caps")
-    add_runs_page(desk)
-    add_run_page(desk)
-    add_fleet_page(desk)
-    add_new_page(desk)
-    add_play_page(desk)
-    add_checkpoints_page(desk)
-    add_compare_page(desk)
-    add_missing_page(desk)
+    add_runs_page(context)
+    add_run_page(context)
+    add_fleet_page(context)
+    add_new_page(context)
+    add_play_page(context)
+    add_checkpoints_page(context)
+    add_compare_page(context)
+    add_missing_page(context)

@@ -1,4 +1,4 @@
-"""Several runs or groups of seeds side by side: curves with bands, parameters, two replays in lock-step."""
+"""The compare page: curves of runs or seed groups with bands, parameters, two replays in lock-step."""
 
 from __future__ import annotations
 
@@ -8,79 +8,82 @@ from urllib.parse import urlencode
 from fastapi import Request
 from nicegui import ui
 
+from runspine.domain.run import ENDED
 from runspine.errors import RunspineError
-from runspine.run import ENDED
+from runspine.services.dashboard.core.comparison import STATISTICS, as_rows
+from runspine.services.dashboard.core.hyperparameters import side_by_side
+from runspine.services.dashboard.edges.metric_queries import AXES, RETURN_METRICS, get_runs, list_series_names
+from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
+from runspine.services.dashboard.pages.elements.curves import CurveChart, CurveSource
+from runspine.services.dashboard.pages.elements.frame import frame, page
+from runspine.services.dashboard.pages.elements.notices import empty, problem, wait_for_browser
+from runspine.services.dashboard.pages.elements.scrubber import EpisodeScrubber, ScrubbedEpisode
+from runspine.services.dashboard.pages.run.charts import order_metrics
 from runspine.wire.v1.run_pb2 import Run
-from services.dashboard.core.comparing import STATISTICS, as_rows
-from services.dashboard.core.hyperparameters import side_by_side
-from services.dashboard.edges.figures import AXES, RETURNS, runs_of, series_names
-from services.dashboard.pages.curves import Curves, Source
-from services.dashboard.pages.desk import Desk, Visitor
-from services.dashboard.pages.frame import frame, page
-from services.dashboard.pages.notices import empty, problem, until_open
-from services.dashboard.pages.run_charts import in_order
-from services.dashboard.pages.scrubber import Played, Scrubber
 
-GROW_SECONDS = 3.0
-# Newest runs that can be picked here; the table of runs finds all.
-OFFERED = 500
+REFRESH_SECONDS = 3.0
+# Newest runs that the selection offers; the table of runs has all.
+MAX_OFFERED_RUNS = 500
 EPISODES = ("best", "worst", "longest", "shortest", "first", "last")
 HEADINGS = {
     "group": "Group", "runs": "Runs", "final": "Final (IQM, 95 %)", "mean": "Final mean ± std",
-    "area": "Area under curve", "reached": "Steps to threshold",
+    "area": "Area under curve",
+}  # fmt: skip
+REACHED = {
+    "step": "Steps to threshold", "time": "Seconds to threshold", "episode": "Episodes to threshold",
 }  # fmt: skip
 
 
 @dataclass(slots=True)
-class Choice:
-    """What the address says."""
+class CompareQuery:
+    """The query parameters of the page."""
 
     runs: list[str] = field(default_factory=list)
     metric: str = ""
     axis: str = "step"
     stat: str = "iqm"
-    # Every run for itself instead of groups of seeds.
+    # Every run separately instead of groups of seeds.
     each: bool = False
 
     def query(self) -> str:
-        said = [("run", run) for run in self.runs]
-        said += [
+        pairs = [("run", run) for run in self.runs]
+        pairs += [
             ("metric", self.metric),
             ("axis", self.axis),
             ("stat", self.stat),
             ("each", str(self.each).lower()),
         ]
-        return urlencode(said)
+        return urlencode(pairs)
 
 
-def add_compare_page(desk: Desk) -> None:
+def add_compare_page(context: PageContext) -> None:
     @page("/compare")
     async def compare(request: Request) -> None:
-        visitor = desk.visitor(request)
-        asked = request.query_params
-        choice = Choice(
-            asked.getlist("run"),
-            asked.get("metric", ""),
-            asked.get("axis", "step"),
-            asked.get("stat", "iqm"),
-            asked.get("each") == "true",
+        visitor = context.visitor(request)
+        params = request.query_params
+        choice = CompareQuery(
+            params.getlist("run"),
+            params.get("metric", ""),
+            params.get("axis", "step"),
+            params.get("stat", "iqm"),
+            params.get("each") == "true",
         )
-        with frame(desk, visitor, "Compare", "/compare"):
-            await until_open("Comparing…")
-            await ComparePage(desk, visitor, choice).draw()
+        with frame(context, visitor, "Compare", "/compare"):
+            await wait_for_browser("Comparing runs…")
+            await ComparePage(context, visitor, choice).draw()
 
 
 class ComparePage:
-    def __init__(self, desk: Desk, visitor: Visitor, choice: Choice) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext, visitor: Visitor, choice: CompareQuery) -> None:
+        self._context = context
         self._visitor = visitor
         self._choice = choice
         self._version = 0
 
     async def draw(self) -> None:
         choice = self._choice
-        entries = sorted(self._desk.following.book.entries(), key=lambda entry: -entry.run.submitted_at)
-        known = {entry.run.id: entry.run.name for entry in entries[:OFFERED]}
+        entries = sorted(self._context.runs.table.entries(), key=lambda entry: -entry.run.submitted_at)
+        known = {entry.run.id: entry.run.name for entry in entries[:MAX_OFFERED_RUNS]}
         known |= {entry.run.id: entry.run.name for entry in entries if entry.run.id in choice.runs}
         self._picked = (
             ui.select(known, value=[run for run in choice.runs if run in known], multiple=True, label="Runs")
@@ -99,37 +102,34 @@ class ComparePage:
         choice = self._choice
         if not choice.runs:
             empty(
-                "Nothing to compare yet",
-                "Choose runs above, or tick them in the table of runs and press Compare.",
+                "No runs selected",
+                "Select runs above, or tick them in the table of runs and press Compare.",
             )
             return
         try:
-            runs = await runs_of(self._visitor.access, choice.runs)
+            runs = await get_runs(self._visitor.access, choice.runs)
             names = sorted(
-                {name for run in runs for name in await series_names(self._visitor.access, run.id)}
+                {name for run in runs for name in await list_series_names(self._visitor.access, run.id)}
             )
         except RunspineError as error:
-            problem("These runs cannot be compared now", str(error), "All runs", "/")
+            problem("These runs cannot be compared", str(error), "All runs", "/")
             return
         self._runs = runs
         if not choice.metric:
             choice.metric = next(
-                (name for name in RETURNS if name in names), (in_order(names) or [RETURNS[0]])[0]
+                (name for name in RETURN_METRICS if name in names),
+                (order_metrics(names) or [RETURN_METRICS[0]])[0],
             )
         with self._body:
-            self._controls(in_order(names))
+            self._controls(order_metrics(names))
             self._chart = ui.column().classes("w-full")
-            columns = [
-                {"name": name, "label": label, "field": name, "align": "left"}
-                for name, label in HEADINGS.items()
-            ]
-            self._table = ui.table(columns=columns, rows=[], row_key="group")
+            self._table = ui.table(columns=[], rows=[], row_key="group")
             self._table.props("dense flat wrap-cells").classes("rs-card w-full")
             await self._draw_figures()
             self._parameters(runs)
             self._replays(runs)
         if any(run.phase not in ENDED for run in runs):
-            self._desk.heart.every(GROW_SECONDS, self._grow)
+            self._context.refresher.every(REFRESH_SECONDS, self._grow)
 
     def _controls(self, names: list[str]) -> None:
         choice = self._choice
@@ -140,7 +140,7 @@ class ComparePage:
             )
             axis = ui.toggle(list(AXES), value=choice.axis if choice.axis in AXES else "step")
             stat = ui.toggle(list(STATISTICS), value=choice.stat if choice.stat in STATISTICS else "iqm")
-            each = ui.switch("Each run for itself", value=choice.each)
+            each = ui.switch("Each run separately", value=choice.each)
             for toggle in (axis, stat):
                 toggle.props("dense unelevated no-caps")
 
@@ -157,24 +157,27 @@ class ComparePage:
         choice = self._choice
         self._chart.clear()
         with self._chart:
-            source = Source("", choice.metric, choice.metric, f"/api/compare?{choice.query()}")
-            self._curves = Curves(choice.metric, [source], axis=choice.axis).classes("rs-card w-full rs-tall")
+            source = CurveSource("", choice.metric, choice.metric, f"/api/compare?{choice.query()}")
+            self._curves = CurveChart(choice.metric, [source], axis=choice.axis).classes(
+                "rs-card w-full rs-tall"
+            )
         await self._draw_table()
 
     async def _draw_table(self) -> None:
         choice = self._choice
         try:
-            found = await self._desk.comparisons.get(
+            found = await self._context.comparisons.get(
                 self._visitor.access, choice.runs, choice.metric, choice.axis, choice.stat, (), choice.each
             )
         except RunspineError:
             self._table.rows = []
-            return  # the chart says why
+            return  # the chart shows the error
+        self._table.columns = table_columns(choice.axis)
         self._table.rows = as_rows(found)
 
     async def _grow(self) -> None:
-        book = self._desk.following.book
-        newest = max((entry.version for run in self._runs if (entry := book.get(run.id))), default=0)
+        table = self._context.runs.table
+        newest = max((entry.version for run in self._runs if (entry := table.get(run.id))), default=0)
         if newest != self._version:
             self._version = newest
             self._curves.grow()
@@ -184,9 +187,9 @@ class ComparePage:
         rows = side_by_side([run.spec for run in runs], only_different=True)
         ui.label("Parameters that differ").classes("rs-section")
         if not rows:
-            ui.label("None: these runs were asked for in the same words.").classes("rs-quiet")
+            ui.label("None: the specs of these runs are equal.").classes("rs-quiet")
             return
-        # Names of parameters are values here, never keys: keys are ours.
+        # Names of parameters are values here, never keys: NiceGUI evaluates keys that begin with a colon.
         columns = [{"name": "p", "label": "", "field": "p", "align": "left"}]
         columns += [
             {"name": f"c{place}", "label": run.name, "field": f"c{place}", "align": "left"}
@@ -202,27 +205,34 @@ class ComparePage:
         names = {run.id: run.name for run in runs}
         first, second = runs[0].id, runs[-1].id
         with ui.row().classes("rs-bar"):
-            left = _chooser(names, first, "Left run")
+            left = _run_select(names, first, "Left run")
             left_episode = ui.select(list(EPISODES), value="best").props(
                 'dense outlined aria-label="Left episode"'
             )
-            right = _chooser(names, second, "Right run")
+            right = _run_select(names, second, "Right run")
             right_episode = ui.select(list(EPISODES), value="best" if first != second else "worst").props(
                 'dense outlined aria-label="Right episode"'
             )
-            button = ui.button("Play them", icon="play_circle").props("flat no-caps")
+            button = ui.button("Play both", icon="play_circle").props("flat no-caps")
         place = ui.column().classes("w-full")
 
         def play() -> None:
             place.clear()
             with place:
-                Scrubber([
-                    Played(str(left.value), str(left_episode.value), names[str(left.value)]),
-                    Played(str(right.value), str(right_episode.value), names[str(right.value)]),
+                EpisodeScrubber([
+                    ScrubbedEpisode(str(left.value), str(left_episode.value), names[str(left.value)]),
+                    ScrubbedEpisode(str(right.value), str(right_episode.value), names[str(right.value)]),
                 ])  # fmt: skip
 
         button.on_click(play)
 
 
-def _chooser(names: dict[str, str], value: str, label: str) -> ui.select:
+def table_columns(axis: str) -> list[dict[str, str]]:
+    headings = {**HEADINGS, "reached": REACHED[axis]}
+    return [
+        {"name": name, "label": label, "field": name, "align": "left"} for name, label in headings.items()
+    ]
+
+
+def _run_select(names: dict[str, str], value: str, label: str) -> ui.select:
     return ui.select(names, value=value).props(f'dense outlined aria-label="{label}"')

@@ -1,4 +1,4 @@
-"""What is shown for an address that leads nowhere."""
+"""The page for unknown addresses."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from fastapi.responses import Response
 from nicegui import Client, app
 from nicegui.page import page
 
-from services.dashboard.pages.desk import Desk
-from services.dashboard.pages.frame import frame
-from services.dashboard.pages.notices import problem
+from runspine.services.dashboard.pages.elements.context import PageContext
+from runspine.services.dashboard.pages.elements.frame import frame
+from runspine.services.dashboard.pages.elements.notices import problem
 
 
-def add_missing_page(desk: Desk) -> None:
+def add_missing_page(context: PageContext) -> None:
     @app.exception_handler(404)
     async def missing(request: Request, _: Exception) -> Response:
-        with Client(page(""), request=request) as client, frame(desk, desk.visitor(request), "Not found", ""):
-            problem("There is no such page", f"Nothing is at {request.url.path}.", "All runs", "/")
+        with (
+            Client(page(""), request=request) as client,
+            frame(context, context.visitor(request), "Not found", ""),
+        ):
+            problem("Page not found", f"There is no page at {request.url.path}.", "All runs", "/")
         return client.build_response(request, 404)

@@ -1,4 +1,4 @@
-// Cells of the runs table. Everything a user or a trainer named goes into the page as text, never as HTML.
+// Cells, filter and rows of the runs table. Text of users and trainers is set as text, never as HTML.
 window.rs = (() => {
   const element = (tag, className, text) => {
     const made = document.createElement(tag);
@@ -47,7 +47,7 @@ window.rs = (() => {
     const box = element("div", "rs-spark");
     let points = (p.data.returns || []).filter((value) => value !== null);
     if (points.length < 8 && p.data.step) {
-      wantSpark(p.data.id);
+      requestSpark(p.data.id);
       points = [...(sparks.get(p.data.id) || []), ...points].filter((value) => value !== null);
     }
     if (points.length > 1) {
@@ -69,21 +69,21 @@ window.rs = (() => {
     for (const [key, value] of p.value || []) box.append(element("span", "rs-label", value ? `${key}=${value}` : key));
     return box;
   };
-  const active = new Set(["submitted", "queued", "running", "stale", "cancelling"]);
   const keys = {
     env: (row) => row.env || "–", algo: (row) => row.algo || "–", project: (row) => row.project || "–",
     runner: (row) => row.runner || "–", "env · algo": (row) => `${row.env || "–"} · ${row.algo || "–"}`,
   };
-  let filter = { words: [], state: "all", by: "", pile: "" }, grid = null;
-  const setFilter = ({ text, state, by, pile }) => {
-    filter = { words: text.toLowerCase().split(/\s+/).filter(Boolean), state, by, pile };
+  let filter = { words: [], phases: null, by: "", group: "" }, grid = null;
+  // `phases`: those that are shown, null for all.
+  const setFilter = ({ text, phases, by, group }) => {
+    filter = { words: text.toLowerCase().split(/\s+/).filter(Boolean), phases, by, group };
     grid?.onFilterChanged();
   };
-  const filtering = () => filter.words.length > 0 || filter.state !== "all" || filter.pile !== "";
+  const filtering = () => filter.words.length > 0 || filter.phases !== null || filter.group !== "";
   const passes = (node) => {
-    const { words, state, by, pile } = filter, row = node.data;
-    if (state === "active" ? !active.has(row.phase) : state !== "all" && row.phase !== state) return false;
-    if (pile && keys[by] && keys[by](row) !== pile) return false;
+    const { words, phases, by, group } = filter, row = node.data;
+    if (phases !== null && !phases.includes(row.phase)) return false;
+    if (group && keys[by] && keys[by](row) !== group) return false;
     if (!words.length) return true;
     const text = [row.name, row.id, row.env, row.algo, row.runner, row.worker, row.project,
       ...row.labels.map(([k, v]) => `${k}=${v}`)].join(" ").toLowerCase();
@@ -92,7 +92,7 @@ window.rs = (() => {
   const narrow = window.matchMedia("(max-width: 800px)");
   const fit = () => {
     grid?.setColumnsVisible(["env", "algo", "seed", "sps", "submitted", "worker", "labels"], !narrow.matches);
-    // State, name, progress and return fit into a phone side by side.
+    // On a phone only state, name, progress and return fit.
     const widths = narrow.matches ? { phase: 96, last_return: 80 } : { phase: 110, last_return: 150 };
     grid?.applyColumnState({ state: Object.entries(widths).map(([colId, width]) => ({ colId, width })) });
   };
@@ -102,10 +102,10 @@ window.rs = (() => {
     fit();
     grid.setGridOption("rowData", [...listed.values()]);
     grid.onFilterChanged();
-    // Ages grow by themselves.
+    // Refresh the ages.
     setInterval(() => { if (!document.hidden && !p.api.isDestroyed()) p.api.refreshCells({ columns: ["submitted"], force: true }); }, 10000);
   };
-  // Rows that are new or have changed. They may come before the table is there.
+  // Rows that are new or have changed. They may arrive before the grid is ready.
   const listed = new Map();
   const rows = (changed) => {
     const fresh = changed.filter((row) => !listed.has(row.id)), known = changed.filter((row) => listed.has(row.id));
@@ -118,20 +118,22 @@ window.rs = (() => {
     const shown = p.api.getDisplayedRowCount();
     place.textContent = `${shown.toLocaleString("en")} run${shown === 1 ? "" : "s"}`;
   };
-  // Enter opens the run under the cursor, space ticks it.
+  // Ids and names of the ticked runs.
+  const selected = () => (grid ? grid.getSelectedRows().map((row) => [row.id, row.name]) : []);
+  // Enter opens the focused run, space ticks it.
   const press = (p) => {
     if (p.event.key === "Enter" && p.data) location.assign("/run/" + encodeURIComponent(p.data.id));
   };
-  // Runs that ended before this page was opened: their curves are fetched when their rows are seen.
+  // Sparklines of runs that ended before this page was opened are fetched when their rows become visible.
   const sparks = new Map(), wanted = new Set();
-  let asking = 0;
-  const wantSpark = (id) => {
+  let pending = 0;
+  const requestSpark = (id) => {
     if (sparks.has(id)) return;
     sparks.set(id, []);
     wanted.add(id);
-    if (!asking) asking = setTimeout(askSparks, 150);
+    if (!pending) pending = setTimeout(fetchSparks, 150);
   };
-  const askSparks = async () => {
+  const fetchSparks = async () => {
     const ids = [...wanted].slice(-30);
     ids.forEach((id) => wanted.delete(id));
     try {
@@ -140,16 +142,16 @@ window.rs = (() => {
     } catch { ids.forEach((id) => sparks.delete(id)); }
     const nodes = ids.map((id) => grid?.getRowNode(id)).filter(Boolean);
     if (nodes.length) grid.refreshCells({ rowNodes: nodes, columns: ["last_return"], force: true });
-    asking = wanted.size ? setTimeout(askSparks, 150) : 0;
+    pending = wanted.size ? setTimeout(fetchSparks, 150) : 0;
   };
-  // A tab that nobody sees is told nothing.
-  const look = () => {
-    const tell = () => emitEvent("rs-look", !document.hidden);
-    document.addEventListener("visibilitychange", tell);
-    if (document.hidden) tell();
+  // A hidden tab receives no updates.
+  const reportVisibility = () => {
+    const report = () => emitEvent("rs-visibility", !document.hidden);
+    document.addEventListener("visibilitychange", report);
+    if (document.hidden) report();
   };
   return {
-    badge, name, progress, spark, labels, filtering, passes, setFilter, short, ready, count, rows, look, keys: press,
+    badge, name, progress, spark, labels, filtering, passes, setFilter, short, ready, count, rows, selected, reportVisibility, keys: press,
     none: () => "",
     byTime: (one, other) => one - other,
     rate: (p) => (p.data.phase === "running" && p.value ? short(p.value) : "–"),

@@ -1,5 +1,5 @@
-// One chart of one or more series. It fetches its own figures: an overview whose band keeps every extreme,
-// and exact points once the range is narrow enough. The server only says when there is something new.
+// One chart of one or more series. It fetches its own curves: an overview whose band keeps every extreme,
+// and exact points once the range is narrow enough. The server only notifies it of new points.
 import { echarts } from "nicegui-echart";
 
 const PALETTE = ["#0f766e", "#b45309", "#4f46e5", "#be185d", "#15803d", "#0369a1", "#7c3aed", "#a16207"];
@@ -7,12 +7,14 @@ const DARK = ["#2ec4b6", "#fbbf24", "#a5b4fc", "#f9a8d4", "#86efac", "#7dd3fc", 
 
 function smooth(values, weight) {
   if (!weight) return values;
-  let mean = 0, total = 0;
+  let mean = 0, total = 0, low = Infinity, high = -Infinity;
   return values.map((value) => {
     if (value === null) return null;
     mean = mean * weight + value * (1 - weight);
     total = total * weight + (1 - weight);
-    return mean / total;
+    [low, high] = [Math.min(low, value), Math.max(high, value)];
+    // A mean lies among its values; rounding must not move that of a constant.
+    return Math.min(high, Math.max(low, mean / total));
   });
 }
 const compact = (value) => {
@@ -22,7 +24,7 @@ const compact = (value) => {
   if (size >= 1e4) return +(value / 1e3).toPrecision(3) + "k";
   return String(+value.toPrecision(4));
 };
-// Ticks in one unit, with as many digits as tell neighbours apart: from 15,003 to 15,009 not six times 15k.
+// Ticks in one unit, with enough digits to distinguish neighbours: 15,003 to 15,009 is not six times 15k.
 const ticks = (first, last) => {
   const size = Math.max(Math.abs(first), Math.abs(last)), step = (last - first) / 10 || size || 1;
   const [unit, sign] = size < 1e4 ? [1, ""] : size < 1e6 ? [1e3, "k"] : size < 1e9 ? [1e6, "M"] : [1e9, "G"];
@@ -31,33 +33,40 @@ const ticks = (first, last) => {
   return (value) => (Math.abs(value) < unit / 10 ? compact(value) : +(value / unit).toFixed(digits) + sign);
 };
 const reach = (values) => values.reduce(([low, high], value) => (value === null ? [low, high] : [Math.min(low, value), Math.max(high, value)]), [Infinity, -Infinity]);
+// Ends of the value axis when the values are equal apart from rounding: such a line lies in the middle, flat.
+const level = ([low, high]) => {
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (!(high - low <= 1e-9 * size)) return {};
+  const room = size / 10 || 1;
+  return { min: low - room, max: high + room };
+};
 const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
-// Charts that want the same of one run ask together, and say which state of a curve they have.
-const MOST_NAMES = 24;
-const asking = new Map();
-function ask(source, query, have) {
+// Charts with the same query of one run share a request, which names the state of each curve that they have.
+const MAX_NAMES = 24;
+const pending = new Map();
+function request(source, query, have) {
   const key = `${encodeURIComponent(source.run)}/curves?${new URLSearchParams(query)}`;
   return new Promise((resolve, reject) => {
-    if (!asking.has(key)) {
-      asking.set(key, []);
+    if (!pending.has(key)) {
+      pending.set(key, []);
       setTimeout(() => send(key));
     }
-    asking.get(key).push({ name: source.name, have, resolve, reject });
+    pending.get(key).push({ name: source.name, have, resolve, reject });
   });
 }
 function send(key) {
-  const all = asking.get(key);
-  asking.delete(key);
-  for (let at = 0; at < all.length; at += MOST_NAMES) {
-    const some = all.slice(at, at + MOST_NAMES);
+  const all = pending.get(key);
+  pending.delete(key);
+  for (let at = 0; at < all.length; at += MAX_NAMES) {
+    const some = all.slice(at, at + MAX_NAMES);
     const names = some.map((one) => `&name=${encodeURIComponent(one.name)}&have=${one.have}`).join("");
-    answered(`/api/runs/${key}${names}`).then(
+    fetchJson(`/api/runs/${key}${names}`).then(
       (curves) => some.forEach((one) => one.resolve(curves.find((curve) => curve.name === one.name))),
       (error) => some.forEach((one) => one.reject(error)));
   }
 }
-async function answered(address) {
+async function fetchJson(address) {
   const answer = await fetch(address);
   if (answer.redirected && new URL(answer.url).pathname === "/login") { location.reload(); return []; }
   const body = await answer.json();
@@ -65,7 +74,7 @@ async function answered(address) {
   return body;
 }
 
-// Only charts that somebody can see ask for figures; the others catch up when they are seen.
+// Only visible charts fetch curves; the others catch up when they become visible.
 const charts = new Set();
 const nearby = new IntersectionObserver((entries) => {
   for (const entry of entries) {
@@ -122,7 +131,7 @@ export default {
       this.behind = false;
       let same = false;
       try {
-        // In steps, so that windows of about the same size ask the same.
+        // In steps, so that windows of similar size send the same query.
         const width = Math.min(2000, Math.max(200, 200 * Math.ceil(this.plot.clientWidth / 200)));
         const found = (await Promise.all(this.sources.map((source, place) => this.fetchOne(source, width, place)))).flat();
         same = found.length === this.data?.length && found.every((one, place) => one === this.data[place]);
@@ -138,18 +147,18 @@ export default {
       if (this.again) { this.again = false; this.load(); }
     },
     async fetchOne(source, width, place) {
-      if (source.url) return (await answered(source.url)).map((one) => ({ ...one, label: one.name, whole: true }));
+      if (source.url) return (await fetchJson(source.url)).map((one) => ({ ...one, label: one.name, whole: true }));
       const query = { axis: this.axis, points: width };
       if (this.range) [query.first, query.last] = this.range;
-      // A state of a curve is known by its number, which says nothing about another range or axis.
-      const asked = JSON.stringify(query), held = this.asked === asked ? this.data?.[place] : undefined;
-      const found = await ask(source, query, held?.number || 0);
-      this.asked = asked;
+      // The number of a curve's state is valid for one range and axis only.
+      const key = JSON.stringify(query), held = this.queryKey === key ? this.data?.[place] : undefined;
+      const found = await request(source, query, held?.number || 0);
+      this.queryKey = key;
       if (!found && held) return held;
       return { label: source.label, ...(found || { x: [], y: [], low: [], high: [], exact: true, points: 0 }) };
     },
     zoomed() {
-      if (this.data?.some((one) => one.whole)) return; // all of it is here already
+      if (this.data?.some((one) => one.whole)) return; // all points are loaded
       const zoom = this.chart.getOption().dataZoom?.[0];
       if (!zoom || !this.extent) return;
       const first = zoom.startValue, last = zoom.endValue;
@@ -169,9 +178,10 @@ export default {
         const xs = this.data.flatMap((one) => (one.x.length ? [one.x[0], one.x[one.x.length - 1]] : []));
         this.extent = xs.length ? [Math.min(...xs), Math.max(...xs)] : null;
       }
+      const dates = this.dates();
       this.data.forEach((one, index) => {
-        const colour = colours[index % colours.length], time = this.axis === "time";
-        const x = time ? one.x.map((value) => value / 1000) : one.x;
+        const colour = colours[index % colours.length];
+        const x = dates ? one.x.map((value) => value / 1000) : one.x;
         const line = smooth(one.y, this.smoothing);
         if (!one.exact && one.low.length && !this.logarithmic) {
           const common = { type: "line", symbol: "none", stack: "band" + index, stackStrategy: "all", silent: true, lineStyle: { opacity: 0 }, animation: false };
@@ -187,38 +197,42 @@ export default {
         });
       });
       const named = this.data.length > 1;
-      const across = this.axis === "time" ? undefined : ticks(...(this.range || this.extent || [0, 0]));
+      const across = dates ? undefined : ticks(...(this.range || this.extent || [0, 0]));
       const shown = reach(this.data.flatMap((one) => (this.logarithmic ? one.y : [...one.y, ...one.low, ...one.high])));
       const up = this.logarithmic || shown[0] > shown[1] ? compact : ticks(...shown);
       this.chart.setOption({
         animation: false, grid: { left: 8, right: 14, top: named ? 30 : 10, bottom: 2, containLabel: true },
         legend: named ? { top: 0, textStyle: { color: ink }, data: this.data.map((one) => one.label) } : { show: false },
         tooltip: { trigger: "axis", confine: true, order: "valueDesc", formatter: (items) => this.tip(items) },
-        xAxis: { type: this.axis === "time" ? "time" : "value", min: "dataMin", max: "dataMax", axisLabel: { color: ink, hideOverlap: true, formatter: across }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
-        yAxis: { type: this.logarithmic ? "log" : "value", scale: true, axisLabel: { color: ink, formatter: up }, splitLine: { lineStyle: { color: line } } },
+        xAxis: { type: dates ? "time" : "value", min: "dataMin", max: "dataMax", axisLabel: { color: ink, hideOverlap: true, formatter: across }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
+        yAxis: { type: this.logarithmic ? "log" : "value", scale: true, min: null, max: null, ...(this.logarithmic ? {} : level(shown)), axisLabel: { color: ink, formatter: up }, splitLine: { lineStyle: { color: line } } },
         dataZoom: [{ type: "inside", filterMode: "none", throttle: 80 }],
         series,
       }, { replaceMerge: ["series"] });
+      this.$el.dataset.values = this.chart.getModel().getComponent("yAxis").axis.scale.getExtent().join(" ");
       this.$el.dataset.last = Math.max(0, ...this.data.map((one) => one.x[one.x.length - 1] ?? 0));
-      this.plot.setAttribute("aria-label", `Chart of ${this.title}${this.words(across, up, shown)}`);
+      this.plot.setAttribute("aria-label", `Chart of ${this.title}${this.axesText(across, up, shown)}`);
       const points = this.data.reduce((sum, one) => sum + one.points, 0);
       this.$el.dataset.points = points;
       this.$el.dataset.exact = this.data.every((one) => one.exact);
       if (!points) this.note.textContent = "No points yet.";
     },
-    // What the axes say, for whoever cannot see them.
-    words(across, up, shown) {
+    // Points in time are dates on the chart of one run; groups of runs count seconds from the start of each.
+    dates() { return this.axis === "time" && !this.data.some((one) => one.whole); },
+    place(x) { return this.axis === "time" ? `${compact(x)} s since the start` : `${this.axis} ${Math.round(x).toLocaleString("en")}`; },
+    // Text of the axes for screen readers.
+    axesText(across, up, shown) {
       const ends = this.range || this.extent;
       if (!ends || shown[0] > shown[1]) return "";
-      const say = across || ((value) => new Date(value / 1000).toLocaleString());
-      return `: ${this.axis} ${say(ends[0])} to ${say(ends[1])}, values ${up(shown[0])} to ${up(shown[1])}`;
+      const format = across || ((value) => new Date(value / 1000).toLocaleString());
+      return `: ${this.axis} ${format(ends[0])} to ${format(ends[1])}, values ${up(shown[0])} to ${up(shown[1])}`;
     },
     tip(items) {
       const shown = items.filter((item) => item.seriesName && !item.seriesName.startsWith("series"));
       if (!shown.length) return "";
       const x = shown[0].value[0];
-      const head = this.axis === "time" ? new Date(x).toLocaleString() : `${this.axis} ${Math.round(x).toLocaleString("en")}`;
-      // A smoothed line says beside its own value what was measured there.
+      const head = this.dates() ? new Date(x).toLocaleString() : this.place(x);
+      // The tooltip of a smoothed line also shows the measured value.
       const measured = (item) => this.data.find((one) => one.label === item.seriesName)?.y[item.dataIndex];
       const raw = (item) => (this.smoothing && typeof measured(item) === "number" ? ` <span class="rs-quiet">measured ${compact(measured(item))}</span>` : "");
       return [escaped(head), ...shown.map((item) => `${item.marker} ${escaped(item.seriesName)} <b>${compact(item.value[1])}</b>${raw(item)}`)].join("<br>");

@@ -1,5 +1,5 @@
-// A play session: the env's picture, the keys that mean something, who acts, and how fast.
-// Keys go to the session as they are pressed and let go; what came of them is seen in the next picture.
+// Player of a play session: the env's frames, its keys, the actor and the pace.
+// Key presses and releases go to the session; the next frame shows their effect.
 const RATES = [1, 2, 4, 5, 8, 10, 15, 20, 25, 30, 40, 50, 60, 100], HUMAN = "human", STEP = ".";
 const SHOWN = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", " ": "space" };
 const make = (tag, className, text) => {
@@ -15,12 +15,12 @@ export default {
   template: '<div class="rs-play"></div>',
   props: { run: String, title: String, phase: String, ended: Boolean, trouble: String, may: Boolean, actors: Array },
   mounted() {
-    // Larger than any number of an earlier page.
+    // Larger than any input number of an earlier page.
     this.number = Date.now() * 1000; this.sent = new Map(); this.waits = []; this.held = new Set(); this.hud = null;
     this.build();
-    this.beat = setInterval(() => this.say(), 1000);
-    this.onHidden = () => { this.letGo(); this.say(); };
-    this.onBlur = () => this.letGo();
+    this.beat = setInterval(() => this.sendRequest(), 1000);
+    this.onHidden = () => { this.releaseKeys(); this.sendRequest(); };
+    this.onBlur = () => this.releaseKeys();
     document.addEventListener("visibilitychange", this.onHidden);
     window.addEventListener("blur", this.onBlur);
     this.open();
@@ -32,7 +32,7 @@ export default {
     window.removeEventListener("blur", this.onBlur);
     if (this.socket) this.socket.close();
   },
-  watch: { phase() { this.tell(); }, trouble() { this.tell(); this.open(); }, actors() { this.cast(); } },
+  watch: { phase() { this.updateState(); }, trouble() { this.updateState(); this.open(); }, actors() { this.updateActors(); } },
   methods: {
     build() {
       this.top = make("div", "rs-play-top");
@@ -52,12 +52,12 @@ export default {
       body.append(this.stage, side);
       this.$el.append(this.top, body);
       if (this.may) this.buildBar();
-      else this.bar.append(make("span", "rs-quiet", "You watch: this token may only look."));
+      else this.bar.append(make("span", "rs-quiet", "Watching only: this token is read-only."));
       this.$el.addEventListener("keydown", (event) => this.press(event, true));
       this.$el.addEventListener("keyup", (event) => this.press(event, false));
-      this.stage.addEventListener("blur", () => this.letGo());
+      this.stage.addEventListener("blur", () => this.releaseKeys());
       this.stage.addEventListener("pointerdown", () => this.stage.focus());
-      this.tell();
+      this.updateState();
     },
     buildBar() {
       const button = (icon, label, act) => {
@@ -70,12 +70,12 @@ export default {
       this.swap = button("swap_horiz", "Hand over", () => this.handOver());
       this.swap.classList.add("rs-play-swap");
       this.other = make("select", "rs-speed rs-play-actors"); this.other.setAttribute("aria-label", "Actor to hand over to");
-      this.other.addEventListener("change", () => { if (this.hud && this.hud.actor !== HUMAN) this.steer({ actor: this.other.value }); this.name(); });
+      this.other.addEventListener("change", () => { if (this.hud && this.hud.actor !== HUMAN) this.steer({ actor: this.other.value }); this.updateLabels(); });
       this.bar.append(this.other);
       this.pauseButton = button("pause", "Pause", () => this.steer({ pace: { paused: !this.paused() } }));
       this.stepButton = button("skip_next", "Step", () => this.tap(STEP));
       button("restart_alt", "New episode", () => { this.steer({ pace: { reset: true } }); this.stage.focus(); });
-      const pace = this.pace = make("select", "rs-speed"); pace.setAttribute("aria-label", "Steps a second");
+      const pace = this.pace = make("select", "rs-speed"); pace.setAttribute("aria-label", "Steps per second");
       for (const rate of RATES) { const option = make("option", "", `${rate} steps/s`); option.value = rate; pace.append(option); }
       pace.addEventListener("change", () => this.steer({ pace: { steps_per_second: Number(pace.value) } }));
       const turns = make("label", "rs-play-turns"), box = this.turns = make("input");
@@ -83,26 +83,26 @@ export default {
       box.addEventListener("change", () => { this.steer({ pace: { turn_based: box.checked } }); this.stage.focus(); });
       turns.append(box, make("span", "", "wait for each key"));
       this.bar.append(pace, turns);
-      this.cast();
+      this.updateActors();
     },
-    cast() {
+    updateActors() {
       if (!this.other) return;
       const before = this.other.value;
       this.other.replaceChildren(...this.actors.filter((actor) => actor.name !== HUMAN).map((actor) => {
         const option = make("option", "", actor.title); option.value = actor.name; return option;
       }));
       if (before) this.other.value = before;
-      this.name();
+      this.updateLabels();
     },
-    // The button says what it will do.
-    name() {
+    // Button labels follow the state of the session.
+    updateLabels() {
       if (!this.swap) return;
       const person = !this.hud || this.hud.actor === HUMAN;
       this.swap.lastChild.textContent = person ? "Hand over" : "Take back";
       this.swap.dataset.acts = this.hud ? this.hud.actor : "";
       const paused = this.paused();
       this.pauseButton.firstChild.textContent = paused ? "play_arrow" : "pause";
-      this.pauseButton.lastChild.textContent = paused ? "Go on" : "Pause";
+      this.pauseButton.lastChild.textContent = paused ? "Resume" : "Pause";
       this.stepButton.disabled = person;
       if (this.hud && document.activeElement !== this.pace) {
         const rate = String(+Number(this.hud.pace).toPrecision(3));
@@ -118,54 +118,54 @@ export default {
       this.steer({ actor: person ? this.other.value : HUMAN });
       this.stage.focus();
     },
-    tell(lost) {
+    updateState(lost) {
       if (lost !== undefined) this.lost = lost;
-      const said = this.trouble || (this.ended && `The session is ${this.phase}. Its episodes can be played again exactly.`) || this.lost
-        || (!this.hud && (this.phase === "running" ? "The env is being made…" : `The session is ${this.phase}.`)) || "";
-      this.words.textContent = said;
-      this.$el.dataset.state = said ? (this.ended ? "ended" : "waiting") : "live";
+      const message = this.trouble || (this.ended && `The session is ${this.phase}. Its episodes can be replayed exactly.`) || this.lost
+        || (!this.hud && (this.phase === "running" ? "Creating the env…" : `The session is ${this.phase}.`)) || "";
+      this.words.textContent = message;
+      this.$el.dataset.state = message ? (this.ended ? "ended" : "waiting") : "live";
     },
     open() {
       if (this.gone || this.trouble || this.socket || this.ended) return;
       const socket = new WebSocket(`${window.location.origin.replace(/^http/, "ws")}/api/runs/${encodeURIComponent(this.run)}/live`);
       socket.binaryType = "arraybuffer";
-      socket.onopen = () => { this.tell(""); this.say(); };
-      socket.onmessage = (event) => (typeof event.data === "string" ? this.hear(JSON.parse(event.data)) : this.take(event.data));
+      socket.onopen = () => { this.updateState(""); this.sendRequest(); };
+      socket.onmessage = (event) => (typeof event.data === "string" ? this.receive(JSON.parse(event.data)) : this.takeFrame(event.data));
       socket.onclose = (event) => {
         this.socket = null;
         if (this.gone) return;
-        this.tell(event.reason || "The connection is lost; trying again…");
+        this.updateState(event.reason || "Connection lost; reconnecting…");
         if (event.code !== 4401 && event.code !== 4404) this.again = setTimeout(() => this.open(), 1000);
       };
       this.socket = socket;
     },
-    send(said) { if (this.socket && this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(said)); },
-    steer(said) { this.send({ steer: said }); },
-    say() {
+    send(message) { if (this.socket && this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message)); },
+    steer(message) { this.send({ steer: message }); },
+    sendRequest() {
       const width = Math.max(64, Math.min(1280, Math.round(this.stage.clientWidth * Math.min(2, window.devicePixelRatio || 1))));
       this.send({ look: document.hidden || this.ended || !this.$el.offsetParent ? null : { fps: 30, width, slots: [0] } });
     },
-    hear(said) {
-      if (said.round) { const round = said.round; Promise.resolve(this.drawing).then(() => this.send({ seen: round })); }
-      if (said.refused) this.notice.textContent = said.refused;
+    receive(message) {
+      if (message.round) { const round = message.round; Promise.resolve(this.drawing).then(() => this.send({ seen: round })); }
+      if (message.refused) this.notice.textContent = message.refused;
     },
-    take(data) {
+    takeFrame(data) {
       const length = new DataView(data).getUint32(0, true);
-      const said = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
-      if (said.slot !== 0) return;
-      this.hud = said.hud;
-      this.measure(said.hud.input);
-      this.beside(said);
-      if (said.trouble) { this.words.textContent = said.trouble; return; }
+      const header = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
+      if (header.slot !== 0) return;
+      this.hud = header.hud;
+      this.measure(header.hud.input);
+      this.updateHud(header.hud);
+      if (header.trouble) { this.words.textContent = header.trouble; return; }
       this.drawing = createImageBitmap(new Blob([new Uint8Array(data, 4 + length)], { type: "image/jpeg" })).then((bitmap) => {
         if (this.canvas.width !== bitmap.width || this.canvas.height !== bitmap.height) { this.canvas.width = bitmap.width; this.canvas.height = bitmap.height; }
         this.canvas.getContext("2d").drawImage(bitmap, 0, 0);
         bitmap.close();
         this.$el.dataset.frames = Number(this.$el.dataset.frames || 0) + 1;
       }, () => {});
-      this.tell("");
+      this.updateState("");
     },
-    // From the key to the picture of its step.
+    // Latency from the key to the frame of its step.
     measure(input) {
       for (const [number, at] of this.sent) {
         if (number > input) continue;
@@ -175,8 +175,8 @@ export default {
       while (this.waits.length > 500) this.waits.shift();
       this.$el.dataset.waits = JSON.stringify(this.waits.map((each) => Math.round(each * 10) / 10));
     },
-    beside(said) {
-      const { hud } = said, person = hud.actor === HUMAN;
+    updateHud(hud) {
+      const person = hud.actor === HUMAN;
       this.who.textContent = hud.waiting ? (person ? "your turn" : "paused") : person ? "human acts" : `${nameOf(hud.actor)} acts`;
       this.who.classList.toggle("rs-play-yours", hud.waiting && person);
       Object.assign(this.$el.dataset, { actor: hud.actor, waiting: hud.waiting, step: hud.episode_step, episode: hud.episode, value: hud.episode_return });
@@ -186,27 +186,27 @@ export default {
       this.figures.textContent = words.join("  ·  ");
       if (this.notice.textContent !== hud.notice) this.notice.textContent = hud.notice;
       this.notice.classList.toggle("rs-bad", hud.notice.includes("does not take over"));
-      this.hint(hud.keys);
-      this.name();
+      this.updateKeys(hud.keys);
+      this.updateLabels();
     },
-    hint(keys) {
-      const told = JSON.stringify(keys);
-      if (told === this.hinted) return;
-      this.hinted = told;
+    updateKeys(keys) {
+      const content = JSON.stringify(keys);
+      if (content === this.shownKeys) return;
+      this.shownKeys = content;
       this.known = new Set(keys.map((each) => each.key));
-      this.letGo();
+      this.releaseKeys();
       this.keys.replaceChildren(...keys.map(({ key, action }) => {
         const made = make("button", "rs-key"); made.type = "button"; made.disabled = !this.may; made.dataset.key = key;
         made.append(make("kbd", "", SHOWN[key] || key), make("span", "", action));
         made.setAttribute("aria-label", `${action}, key ${SHOWN[key] || key}`);
         made.addEventListener("pointerdown", (event) => { event.preventDefault(); this.stage.focus(); this.hold(key, true); });
         for (const end of ["pointerup", "pointerleave", "pointercancel"]) made.addEventListener(end, () => this.hold(key, false));
-        // Enter and space on the button itself; a pointer's click was counted when it went down.
+        // Enter and space on the button itself; a pointer's press was sent on pointerdown.
         made.addEventListener("click", (event) => { if (event.detail === 0) this.tap(key); });
         return made;
       }));
       const words = keys.map(({ key, action }) => `${SHOWN[key] || key}: ${action}`).join(", ");
-      this.stage.setAttribute("aria-label", words ? `The env. Keys: ${words}` : "The env, played by somebody else");
+      this.stage.setAttribute("aria-label", words ? `The env. Keys: ${words}` : "The env, controlled by another actor");
     },
     press(event, down) {
       if (!this.may || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -227,6 +227,6 @@ export default {
       this.steer({ input: { key, number: this.number, down } });
     },
     tap(key) { this.hold(key, true); this.hold(key, false); },
-    letGo() { for (const key of [...this.held]) this.hold(key, false); },
+    releaseKeys() { for (const key of [...this.held]) this.hold(key, false); },
   },
 };

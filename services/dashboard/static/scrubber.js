@@ -1,5 +1,5 @@
-// Episodes played again, step by step and in lock-step: frames on the left, what is on record beside them.
-// Figures come by fetch, frames as images; the server only says which episodes.
+// Replays episodes step by step and in lock-step: frames on the left, recorded values next to them.
+// Values are fetched as JSON, frames as images; the server only sets the episodes.
 const AHEAD = 12, WINDOW = 200;
 const make = (tag, className, text) => {
   const made = document.createElement(tag);
@@ -55,8 +55,8 @@ export default {
       button("skip_previous", "First step", () => this.go(0));
       button("navigate_before", "One step back", () => this.go(this.step - 1));
       this.play = button("play_arrow", "Play", () => this.toggle());
-      button("navigate_next", "One step on", () => this.go(this.step + 1));
-      button("skip_next", "Last step", () => this.go(this.most()));
+      button("navigate_next", "One step forward", () => this.go(this.step + 1));
+      button("skip_next", "Last step", () => this.go(this.lastStep()));
       this.slider = make("input", "rs-scrub");
       Object.assign(this.slider, { type: "range", min: 0, max: 0, value: 0 });
       this.slider.setAttribute("aria-label", "Step of the episode");
@@ -72,7 +72,7 @@ export default {
       });
       return bar;
     },
-    most() { return Math.max(0, ...this.panes.map((pane) => pane.length)); },
+    lastStep() { return Math.max(0, ...this.panes.map((pane) => pane.length)); },
     async open(pane) {
       try {
         const about = await this.fetch(pane.base + encodeURIComponent(pane.source.episode));
@@ -80,14 +80,14 @@ export default {
         pane.length = about.length;
         pane.first = about.first;
         pane.title.textContent = `${pane.source.label} · episode ${about.index} · return ${short(about.return)} · ${about.length} steps`;
-        this.slider.max = this.most();
+        this.slider.max = this.lastStep();
         this.show();
-        pane.verdict.textContent = "playing it again…";
+        pane.verdict.textContent = "replaying…";
         const found = await this.fetch(pane.base + "/verdict");
         const words = {
-          exact: `✓ exact: all ${found.verified} steps came out as recorded`,
-          diverged: `✗ not the original: ${found.text}`,
-          stored: `– not re-simulated: ${found.text}`,
+          exact: `✓ exact: all ${found.verified} steps match the record`,
+          diverged: `✗ diverged: ${found.text}`,
+          stored: `– not replayed: ${found.text}`,
         };
         pane.verdict.textContent = words[found.outcome];
         pane.verdict.title = found.changed.join("\n");
@@ -104,10 +104,10 @@ export default {
       if (!answer.ok) throw new Error(body.error || `error ${answer.status}`);
       return body;
     },
-    go(step) { this.step = Math.max(0, Math.min(step, this.most())); this.show(); },
+    go(step) { this.step = Math.max(0, Math.min(step, this.lastStep())); this.show(); },
     toggle() { if (this.playing) this.stop(); else this.start(); },
     start() {
-      if (this.step >= this.most()) this.step = 0;
+      if (this.step >= this.lastStep()) this.step = 0;
       this.playing = true; this.play.textContent = "pause"; this.play.setAttribute("aria-label", "Pause");
       this.tick();
     },
@@ -118,12 +118,12 @@ export default {
       await Promise.all(this.panes.map((pane) => this.frame(pane, Math.min(this.step + 1, pane.length))));
       if (!this.playing || this.gone) return;
       this.go(this.step + 1);
-      if (this.step >= this.most()) { this.stop(); return; }
+      if (this.step >= this.lastStep()) { this.stop(); return; }
       this.timer = setTimeout(() => this.tick(), Math.max(0, 33 / this.speed - (performance.now() - begun)));
     },
     show() {
       this.slider.value = this.step;
-      this.where.textContent = `${this.step} / ${this.most()}`;
+      this.where.textContent = `${this.step} / ${this.lastStep()}`;
       this.panes.forEach((pane) => this.showPane(pane, Math.min(this.step, pane.length)));
     },
     async showPane(pane, step) {
@@ -138,10 +138,10 @@ export default {
       this.$el.dataset.shown = step;
       for (let next = step + 1; next <= Math.min(step + AHEAD, pane.length); next++) this.frame(pane, next);
     },
-    // Loaded before it is needed; kept, so that going back costs nothing.
+    // Frames are loaded ahead and kept, so that going back is immediate.
     frame(pane, number) {
       if (!pane.frames.has(number)) {
-        if (pane.wanted === number) pane.note.textContent = "drawing…";
+        if (pane.wanted === number) pane.note.textContent = "rendering…";
         pane.frames.set(number, new Promise((done) => {
           const image = new Image(), src = `${pane.base}/frames/${number}`;
           image.onload = () => done({ src, image });

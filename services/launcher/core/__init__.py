@@ -1,1 +1,1 @@
-"""What is decided here: which runs need a worker, and which workers nobody needs any more."""
+"""Pure rules of the launcher: which runs need a worker, and which placements are no longer needed."""

@@ -1,25 +1,26 @@
-"""Runs that have not ended, and how far their attempts are: a fold of RUNS and ATTEMPTS. Pure."""
+"""Runs that have not ended, and their newest started attempt: a projection of RUNS and ATTEMPTS. Pure."""
 
 from __future__ import annotations
 
-from runspine.log import Recorded
-from runspine.log.subjects import ATTEMPTS, RUNS
-from runspine.run.evolve import ENDED, apply
-from runspine.run.rest import rests
+from runspine.domain.defaults import DEFAULT_POOL
+from runspine.domain.run.evolve import ENDED, apply
+from runspine.domain.run.rest import rests
+from runspine.eventlog import Recorded
+from runspine.eventlog.subjects import ATTEMPTS, RUNS
 from runspine.wire.v1.run_pb2 import QUEUED, Run
 
-DEFAULT_POOL = "default"
 
+class OpenRuns:
+    """The launcher's projection of runs that have not ended."""
 
-class Runs:
     name = "launcher"
     schema = 1
     streams: tuple[str, ...] = (RUNS, ATTEMPTS)
 
     def __init__(self) -> None:
         self.open: dict[str, Run] = {}
-        # The newest attempt that a worker has begun, by run.
-        self.begun: dict[str, int] = {}
+        # By run: the newest attempt that a worker has started.
+        self.started: dict[str, int] = {}
 
     def apply(self, recorded: Recorded) -> None:
         kind, _, run_id = recorded.subject.partition(".")
@@ -28,22 +29,22 @@ class Runs:
         elif kind == "attempts":
             for fact in recorded.commit.facts:
                 if fact.HasField("attempt_started"):
-                    self.begun[run_id] = max(self.begun.get(run_id, 0), fact.attempt_started.attempt)
+                    self.started[run_id] = max(self.started.get(run_id, 0), fact.attempt_started.attempt)
 
     def waiting(self, pool: str, now: int) -> list[Run]:
-        """Runs of a pool that nobody has begun, in the order in which they are served."""
+        """Runs of a pool without a started attempt, in the order in which they are served."""
         found = [
             run
             for run in self.open.values()
             if run.phase == QUEUED
             and (run.spec.pool or DEFAULT_POOL) == pool
             and not rests(run, now)
-            and self.begun.get(run.id, 0) < run.attempt
+            and self.started.get(run.id, 0) < run.attempt
         ]
         return sorted(found, key=lambda run: (-run.priority, run.queued_at, run.id))
 
     def dump(self) -> bytes:
-        """Nothing is kept between starts: open runs are few, and the log is quick to read."""
+        """No snapshot: open runs are few, and the log is quick to read."""
         return b""
 
     def load(self, state: bytes) -> None:
@@ -55,4 +56,4 @@ class Runs:
             apply(run, fact)
         if run.phase in ENDED:
             del self.open[run_id]
-            self.begun.pop(run_id, None)
+            self.started.pop(run_id, None)

@@ -1,1 +1,1 @@
-"""The loop that compares the log with what an engine runs."""
+"""The loop that reconciles the log with an engine, and its metrics."""

@@ -1,0 +1,1 @@
+"""Pure rules of the orchestrator: board, offer plan, leases, reactions, validation of specs."""

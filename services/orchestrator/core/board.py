@@ -1,22 +1,24 @@
-"""The board: every run, attempt and worker, folded from the log. Pure; fed by the projector."""
+"""The board: a projection of every run, attempt and worker. Pure; the projector feeds it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from runspine.log import Recorded
-from runspine.log.subjects import ATTEMPTS, RUNS
-from runspine.run.attempts import apply_attempt, find_attempt
-from runspine.run.evolve import ENDED, apply
-from runspine.wire.v1.facts_pb2 import Fact, Progress
+from runspine.domain.run.attempts import apply_attempt, find_attempt, newest_tracking
+from runspine.domain.run.evolve import ENDED, apply
+from runspine.eventlog import Recorded
+from runspine.eventlog.subjects import ATTEMPTS, RUNS
+from runspine.wire.v1.facts_pb2 import Fact, Progress, Tracking
 from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Beat, BoardState, Run, Worker
 
 MIN_PREFIX = 4
-# A worker's word on what waits, in microseconds: after this silence it is no longer news.
-WAITING_NEWS = 15_000_000
+# How long a worker's reason for not claiming a run is shown after its last heartbeat.
+MAX_WAIT_REASON_AGE_MICROS = 15_000_000
 
 
 class Board:
+    """The orchestrator's projection of runs, attempts and workers."""
+
     name = "orchestrator"
     schema = 1
     streams: tuple[str, ...] = (RUNS, ATTEMPTS)
@@ -30,7 +32,7 @@ class Board:
         self.ids: list[str] = []
         self._names: dict[str, str] = {}
         self._live: dict[str, tuple[int, Progress]] = {}
-        # By run, then by worker: why it was not taken up, and when that was said.
+        # By run, then by worker: why it was not claimed, and when that was reported.
         self._waiting: dict[str, dict[str, tuple[str, int]]] = {}
 
     def apply(self, recorded: Recorded) -> None:
@@ -46,20 +48,21 @@ class Board:
             for fact in recorded.commit.facts:
                 self._apply_worker(key, fact)
 
-    def beat(self, beat: Beat, stored_at: int) -> None:
-        """A worker was heard."""
+    def apply_heartbeat(self, beat: Beat, stored_at: int) -> None:
+        """Take over what a worker reports of itself, its attempts and the runs it could not claim."""
         worker = self.workers.get(beat.worker_id)
         if worker is not None:
             worker.last_heard = max(worker.last_heard, stored_at)
             worker.running[:] = [attempt.run_id for attempt in beat.attempts]
+            worker.machine.CopyFrom(beat.machine)
         for attempt in beat.attempts:
             if attempt.run_id in self.open:
                 self._live[attempt.run_id] = (attempt.attempt, attempt.progress)
-        self._hear_waiting(beat, stored_at)
+        self._apply_waiting(beat, stored_at)
 
-    def shown(self, run: Run, now: int) -> Run:
-        """The run as people see it: one that waits says what for."""
-        reasons = self._news(run.id, now) if run.phase == QUEUED else {}
+    def with_wait_reasons(self, run: Run, now: int) -> Run:
+        """The run as clients see it: the reason of a queued run includes why no worker claimed it."""
+        reasons = self._wait_reasons(run.id, now) if run.phase == QUEUED else {}
         if not reasons:
             return run
         copy = Run()
@@ -68,19 +71,21 @@ class Board:
         copy.reason = f"{run.reason}; waits: {waits}" if run.reason else f"waits: {waits}"
         return copy
 
-    def put_off(self, now: int) -> set[str]:
-        """Queued runs that a worker has seen and could not take up."""
+    def postponed(self, now: int) -> set[str]:
+        """Queued runs that a worker has seen and has no room for."""
         return {
             run_id
             for run_id in self._waiting
-            if self.runs[run_id].phase == QUEUED and self._news(run_id, now)
+            if self.runs[run_id].phase == QUEUED and self._wait_reasons(run_id, now)
         }
 
-    def _news(self, run_id: str, now: int) -> dict[str, str]:
-        told = self._waiting.get(run_id, {})
-        return {worker: why for worker, (why, at) in told.items() if now - at < WAITING_NEWS}
+    def _wait_reasons(self, run_id: str, now: int) -> dict[str, str]:
+        reported = self._waiting.get(run_id, {})
+        return {
+            worker: why for worker, (why, at) in reported.items() if now - at < MAX_WAIT_REASON_AGE_MICROS
+        }
 
-    def _hear_waiting(self, beat: Beat, stored_at: int) -> None:
+    def _apply_waiting(self, beat: Beat, stored_at: int) -> None:
         waiting = {each.run_id: each.reason for each in beat.waiting if each.run_id in self.open}
         for run_id in [run_id for run_id in self._waiting if run_id not in waiting]:
             self._waiting[run_id].pop(beat.worker_id, None)
@@ -90,7 +95,7 @@ class Board:
             self._waiting.setdefault(run_id, {})[beat.worker_id] = (reason, stored_at)
 
     def progress(self, run: Run) -> Progress:
-        """How far a run is: the newest word of its current attempt."""
+        """Progress of a run: the newest report of its current attempt."""
         live = self._live.get(run.id)
         if live is not None and live[0] == run.attempt and run.phase not in ENDED:
             return live[1]
@@ -103,8 +108,13 @@ class Board:
             progress.counts.CopyFrom(run.counts)
         return progress
 
+    def tracking(self, run_id: str) -> Tracking | None:
+        """The run at an experiment tracker, of the newest attempt that has one."""
+        history = self.attempts.get(run_id)
+        return newest_tracking(history.attempts) if history is not None else None
+
     def find(self, text: str) -> list[Run]:
-        """Runs meant by an id, the unique beginning of one, or a name."""
+        """Runs with this id, with an id that begins so (at most five), or with this name."""
         if text in self.runs:
             return [self.runs[text]]
         if text in self._names:
@@ -154,20 +164,27 @@ class Board:
         else:
             self.open.add(run_id)
 
+    def _apply_removed_folders(self, worker_id: str, fact: Fact) -> None:
+        for folder in fact.folders_removed.folders:
+            history = self.attempts.get(folder.run_id, AttemptHistory())
+            for attempt in history.attempts:
+                if attempt.worker_id == worker_id:
+                    attempt.folder_removed_at = attempt.folder_removed_at or fact.at
+
     def _apply_worker(self, worker_id: str, fact: Fact) -> None:
         worker = self.workers.setdefault(worker_id, Worker(id=worker_id))
         match fact.WhichOneof("kind"):
             case "worker_online":
-                said = fact.worker_online
+                online = fact.worker_online
                 worker.CopyFrom(
                     Worker(
                         id=worker_id,
-                        host=said.host,
-                        pools=said.pools,
-                        slots=said.slots,
-                        runners=said.runners,
-                        version=said.version,
-                        capacity=said.capacity,
+                        host=online.host,
+                        pools=online.pools,
+                        slots=online.slots,
+                        runners=online.runners,
+                        version=online.version,
+                        capacity=online.capacity,
                         online=True,
                         since=fact.at,
                         last_heard=fact.at,
@@ -178,13 +195,15 @@ class Board:
                 worker.since = fact.at
                 worker.reason = fact.worker_offline.reason
                 del worker.running[:]
+            case "folders_removed":
+                self._apply_removed_folders(worker_id, fact)
 
 
 def _field(number: int, data: bytes) -> bytes:
     """One length-delimited field in protobuf's wire form.
 
-    A board of a million facts is written run by run: gathering it in one message first would
-    copy all of it while nothing else can happen.
+    A board of a million facts is written run by run: building one message first would copy all of it
+    and block the event loop.
     """
     head = bytearray([number << 3 | 2])
     size = len(data)

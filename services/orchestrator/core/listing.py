@@ -1,20 +1,20 @@
-"""Finding runs: filters and pages over the board. Pure."""
+"""Lists of runs: filters and pages over the board. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from runspine.services.orchestrator.core.board import Board
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.trainer_pb2 import ListRequest, ListResponse
-from services.orchestrator.core.board import Board
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 1000
 
 
 def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
-    """One page, newest first. The token is the last id of the page before."""
+    """One page of the runs that match, newest first. The page token is the last id of the previous page."""
     size = min(request.page_size or DEFAULT_PAGE, MAX_PAGE)
     response = ListResponse()
     for run in _newest_first(board, request.page_token):
@@ -24,8 +24,10 @@ def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
             response.next_page_token = response.runs[-1].run.id
             break
         summary = response.runs.add()
-        summary.run.CopyFrom(board.shown(run, now))
+        summary.run.CopyFrom(board.with_wait_reasons(run, now))
         summary.progress.CopyFrom(board.progress(run))
+        if (tracking := board.tracking(run.id)) is not None:
+            summary.tracking.CopyFrom(tracking)
     plain = ListRequest(page_size=request.page_size, page_token=request.page_token)
     everything = request == plain
     response.total = len(board.runs) if everything else sum(matches(r, request) for r in board.runs.values())

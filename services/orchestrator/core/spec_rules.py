@@ -1,17 +1,28 @@
-"""What a spec must fulfil before it may reach the log. Pure."""
+"""Validation of a spec before it is submitted, and its defaults. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from runspine.domain.defaults import (
+    DEFAULT_EPISODES,
+    DEFAULT_GRACE_SECONDS,
+    DEFAULT_POOL,
+    DEFAULT_PRIORITY,
+    DEFAULT_SEED,
+)
+from runspine.errors import Violation
+from runspine.eventlog.subjects import is_token
 from runspine.ids import is_ulid
-from runspine.log.subjects import is_token
-from runspine.nearest import not_accepted
+from runspine.services.orchestrator.core.dataset_rules import dataset_violations
+from runspine.services.orchestrator.core.evaluation_rules import evaluation_violations
+from runspine.services.orchestrator.core.fork_rules import fork_violations
+from runspine.services.orchestrator.core.play_rules import play_violations
+from runspine.spec.nearest import not_accepted
 from runspine.wire.v1.runner_pb2 import (
     BOOLEAN,
     INTEGER,
@@ -20,14 +31,9 @@ from runspine.wire.v1.runner_pb2 import (
     NUMBER,
     TEXT,
     Param,
-    ParamType,
     RunnerInfo,
 )
 from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, Mode, ObservationPolicy, RunSpec, Value
-from services.orchestrator.core.dataset_rules import dataset_flaws
-from services.orchestrator.core.evaluation_rules import DEFAULT_EPISODES, evaluation_flaws
-from services.orchestrator.core.fork_rules import fork_flaws
-from services.orchestrator.core.play_rules import play_flaws
 
 MAX_SPEC_BYTES = 256 << 10
 MAX_TEXT = 200
@@ -42,25 +48,17 @@ _SECRET = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential)")
 _TYPES = {BOOLEAN: "boolean", INTEGER: "integer", NUMBER: "number", TEXT: "text", LIST: "list", MAP: "map"}
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One thing that is wrong: the field, and what to do about it."""
-
-    field: str
-    message: str
-
-
 def with_defaults(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> RunSpec:
-    """The spec as it will be run: everything left out is filled in."""
+    """The spec with every field that was left out filled in."""
     full = RunSpec()
     full.CopyFrom(spec)
     full.mode = full.mode or TRAIN
-    full.pool = full.pool or "default"
-    full.seed = full.seed if spec.HasField("seed") else 1
-    full.priority = full.priority if spec.HasField("priority") else 50
+    full.pool = full.pool or DEFAULT_POOL
+    full.seed = full.seed if spec.HasField("seed") else DEFAULT_SEED
+    full.priority = full.priority if spec.HasField("priority") else DEFAULT_PRIORITY
     full.retry.max_attempts = full.retry.max_attempts or 1
     if not full.limits.HasField("grace_seconds"):
-        full.limits.grace_seconds = 3.0
+        full.limits.grace_seconds = DEFAULT_GRACE_SECONDS
     if full.mode == EVALUATE:
         full.evaluation.episodes = full.evaluation.episodes or DEFAULT_EPISODES
         full.evaluation.batches = full.evaluation.batches or 1
@@ -77,7 +75,7 @@ def with_defaults(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> RunSpec:
 
 
 def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violation]:
-    """Everything that is wrong with a spec."""
+    """Every field of a spec that is wrong."""
     size = spec.ByteSize()
     if size > MAX_SPEC_BYTES:
         return [
@@ -88,10 +86,10 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
         *_texts(spec),
         *_numbers(spec),
         *_warm_start(spec),
-        *(Violation(field, what) for field, what in evaluation_flaws(spec)),
-        *(Violation(field, what) for field, what in play_flaws(spec)),
-        *(Violation(field, what) for field, what in fork_flaws(spec, runners)),
-        *(Violation(field, what) for field, what in dataset_flaws(spec, runners)),
+        *evaluation_violations(spec),
+        *play_violations(spec),
+        *fork_violations(spec, runners),
+        *dataset_violations(spec, runners),
         *_labels(spec),
         *_variables(spec),
         *_runner(spec, runners),
@@ -140,9 +138,9 @@ def _numbers(spec: RunSpec) -> Iterator[Violation]:
         "spec.limits.wall_seconds": (spec.limits.wall_seconds, 366 * 86400.0),
         "spec.limits.grace_seconds": (spec.limits.grace_seconds, 3600.0),
     }
-    for field, (value, most) in bounded.items():
-        if not math.isfinite(value) or not 0 <= value <= most:
-            yield Violation(field, f"{value} is out of range: 0 to {most:.0f} seconds")
+    for field, (value, limit) in bounded.items():
+        if not math.isfinite(value) or not 0 <= value <= limit:
+            yield Violation(field, f"{value} is out of range: 0 to {limit:.0f} seconds")
     yield from _sizes(spec)
     if spec.capture.observations not in ObservationPolicy.values():
         what = f"{spec.capture.observations} is not one of: full, hash, none"
@@ -218,7 +216,7 @@ def _runner(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> Iterator[Violat
         yield Violation("spec.runner", not_accepted(spec.runner, runners))
         return
     if spec.mode == EVALUATE and EVALUATE in info.modes:
-        return  # whose checkpoint it is, and for which env, is in the checkpoint
+        return  # the checkpoint states its algorithm and env
     algos = {algo.name for algo in info.algos}
     if algos and spec.algo not in algos and spec.mode != PLAY:
         yield Violation("spec.algo", not_accepted(spec.algo, algos))
@@ -257,7 +255,7 @@ def _params(spec: RunSpec, info: RunnerInfo) -> Iterator[Violation]:
     for name, value in spec.params.items():
         field = f"spec.params.{name}"
         if name in schema:
-            yield from (Violation(field, what) for what in _param_flaws(value, schema[name]))
+            yield from (Violation(field, what) for what in _param_problems(value, schema[name]))
         elif not info.open_params:
             yield Violation(field, not_accepted(name, schema))
     for param in schema.values():
@@ -265,7 +263,7 @@ def _params(spec: RunSpec, info: RunnerInfo) -> Iterator[Violation]:
             yield Violation(f"spec.params.{param.name}", f"is missing: {param.help}")
 
 
-def _param_flaws(value: Value, param: Param) -> Iterator[str]:
+def _param_problems(value: Value, param: Param) -> Iterator[str]:
     kind = value.WhichOneof("kind")
     given = getattr(value, kind) if kind else None
     accepted = {
@@ -296,7 +294,7 @@ def _schema(spec: RunSpec, info: RunnerInfo) -> list[Param]:
 
 
 def _mode_names(modes: Iterable[int]) -> str:
-    """A mode from the wire may be any number; those without a name are shown as it."""
+    """Names of modes. A mode from the wire may be any number; an unknown one is shown as its number."""
     named = {number: name.lower() for name, number in Mode.items()}
     return ", ".join(named.get(mode, str(mode)) for mode in modes if mode)
 
@@ -310,6 +308,3 @@ def _article(kind: str | None) -> str:
 def _shown(given: object) -> str:
     text = repr(given)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-__all__ = ["ParamType", "Violation", "label_violations", "violations", "with_defaults"]

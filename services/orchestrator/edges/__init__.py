@@ -1,0 +1,1 @@
+"""Loops, streams, metrics and gRPC of the orchestrator."""

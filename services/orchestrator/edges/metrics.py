@@ -1,4 +1,4 @@
-"""What Prometheus sees of the orchestrator. No run id is ever a label."""
+"""Prometheus metrics of the orchestrator. No run id is ever a label."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from runspine.run.evolve import ENDED
+from runspine.domain.run.evolve import ENDED
+from runspine.services.orchestrator.core.board import Board
 from runspine.wire.v1.run_pb2 import Phase, Run
-from services.orchestrator.core.board import Board
 
 FACTS = Counter("runspine_run_facts_total", "Facts written to the RUNS stream", ["kind"])
 QUEUE = Gauge("runspine_queue_runs", "Runs that wait for a worker", ["pool"])
-DEAF = Gauge(
-    "runspine_orchestrator_deaf_seconds", "Time since a heartbeat was stored and heard, be it the own echo"
+HEARTBEAT_GAP = Gauge(
+    "runspine_orchestrator_deaf_seconds",
+    "Time since the last message on the BEATS stream, a heartbeat or the own echo",
 )
 
-# Labels are kept few: this many pairs of env and algorithm, and names this long.
-PAIRS, LABEL = 50, 64
+# Pairs of env and algorithm that become labels, and characters of a label.
+MAX_PAIRS, MAX_LABEL = 50, 64
 
 
-def show_queue(depths: dict[str, int], pools: Iterable[str]) -> None:
+def set_queue_depths(depths: dict[str, int], pools: Iterable[str]) -> None:
     for pool in {*pools, *depths}:
         QUEUE.labels(pool).set(depths.get(pool, 0))
 
 
-class Tally:
-    """Runs by phase, env and algorithm. A run that has ended is counted once and not looked at again."""
+class RunTally:
+    """Runs by phase, env and algorithm. A run that has ended is counted once."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -62,21 +63,22 @@ class Tally:
         return {**self._ended, **found}
 
     def _pair(self, run: Run) -> tuple[str, str]:
-        """Env and algorithm as labels. Beyond so many pairs the others share one: names are free text."""
-        pair = (run.spec.env[:LABEL] or "none", run.spec.algo[:LABEL] or "none")
+        """Env and algorithm as labels. Names are free text, so pairs beyond MAX_PAIRS share the label
+        other."""
+        pair = (run.spec.env[:MAX_LABEL] or "none", run.spec.algo[:MAX_LABEL] or "none")
         if pair not in self._pairs:
-            if len(self._pairs) >= PAIRS:
+            if len(self._pairs) >= MAX_PAIRS:
                 return ("other", "other")
             self._pairs.add(pair)
         return pair
 
 
 class BoardCollector(Collector):
-    """Counts taken from the board when Prometheus asks."""
+    """Counts runs and workers of the board at each scrape."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._tally = Tally(board)
+        self._tally = RunTally(board)
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         phases = GaugeMetricFamily("runspine_open_runs", "Runs that have not ended", labels=["phase"])

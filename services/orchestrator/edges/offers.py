@@ -1,25 +1,32 @@
-"""The WORK stream: what stands on it, posting and withdrawing offers, one consumer for each pool."""
+"""The WORK stream: publishes, lists and withdraws offers, with one durable consumer for each pool."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 
-from runspine.log.link import Link, Unreachable
-from runspine.log.publisher import MESSAGE_ID, Publisher
-from runspine.log.subjects import WORK, work_subject
+from runspine.eventlog.api import ask
+from runspine.eventlog.connection import NatsConnection
+from runspine.eventlog.publisher import MESSAGE_ID, Publisher
+from runspine.eventlog.reads import DIRECT_SECONDS
+from runspine.eventlog.server_errors import ServerRefusedError
+from runspine.eventlog.subjects import WORK, work_subject
+from runspine.services.orchestrator.core.offer_plan import PostedOffer
 from runspine.wire.v1.run_pb2 import Offer
-from services.orchestrator.core.queue import Posted
 
 SECOND = 1_000_000_000
+NOT_DELETED = 10057
 
 
-class Offers:
-    def __init__(self, link: Link, publisher: Publisher, ack_seconds: float) -> None:
+class OfferStream:
+    """Offers on the WORK stream."""
+
+    def __init__(self, link: NatsConnection, publisher: Publisher, ack_seconds: float) -> None:
         self._link = link
         self._publisher = publisher
         self._ack_seconds = ack_seconds
         self._pools: set[str] = set()
-        # The last message on the stream that we know of.
+        # Sequence of the last known message on the stream.
         self._last = 0
 
     async def ensure_pool(self, pool: str) -> None:
@@ -34,29 +41,28 @@ class Offers:
             "max_deliver": -1,
             "max_ack_pending": 10_000,
         }
-        body = json.dumps({"stream_name": WORK, "config": config}).encode()
-        subject = f"$JS.API.CONSUMER.DURABLE.CREATE.{WORK}.pool-{pool}"
-        answer = json.loads((await self._link.request(subject, body)).data)
-        if "error" in answer:
-            raise Unreachable(f"consumer of pool {pool}: {answer['error'].get('description')}")
+        verb = f"CONSUMER.DURABLE.CREATE.{WORK}.pool-{pool}"
+        await ask(self._link, verb, {"stream_name": WORK, "config": config})
         self._pools.add(pool)
 
-    async def posted(self) -> dict[str, list[Posted]]:
-        """Every offer that stands, by pool, in the order workers are served."""
-        found: dict[str, list[Posted]] = {}
+    async def posted(self) -> dict[str, list[PostedOffer]]:
+        """Every offer on the stream, by pool, in the order in which workers receive them."""
+        found: dict[str, list[PostedOffer]] = {}
         if not self._last:
-            answer = json.loads((await self._link.request(f"$JS.API.STREAM.INFO.{WORK}", b"")).data)
-            self._last = answer.get("state", {}).get("last_seq", 0)
+            self._last = (await ask(self._link, f"STREAM.INFO.{WORK}"))["state"]["last_seq"]
         body = json.dumps({"batch": 1000, "seq": 1, "next_by_subj": "work.>"}).encode()
-        async for headers, data in self._link.replies(f"$JS.API.DIRECT.GET.{WORK}", body):
+        # Any replica may answer: an offer is a hint, and to post or withdraw it twice changes nothing.
+        answers = self._link.replies(f"$JS.API.DIRECT.GET.{WORK}", body, DIRECT_SECONDS)
+        async for headers, data in answers:
             offer = Offer.FromString(data)
             sequence = int(headers["Nats-Sequence"])
             self._last = max(self._last, sequence)
-            found.setdefault(offer.pool, []).append(Posted(sequence, offer))
+            found.setdefault(offer.pool, []).append(PostedOffer(sequence, offer))
         return found
 
     async def post(self, offer: Offer) -> None:
-        """Two orchestrators that look at the same stream post it once; posted anew, it is another message."""
+        """Publish an offer. Its message id contains the stream's last sequence: two orchestrators that see
+        the same stream publish it once, and publishing it again later is a new message."""
         position = await self._publisher.publish(
             work_subject(offer.pool, offer.priority),
             offer.SerializeToString(),
@@ -65,6 +71,11 @@ class Offers:
         self._last = max(self._last, position)
 
     async def withdraw(self, sequence: int) -> None:
-        """Gone already is fine: a worker was quicker."""
-        body = json.dumps({"seq": sequence, "no_erase": True}).encode()
-        await self._link.request(f"$JS.API.STREAM.MSG.DELETE.{WORK}", body)
+        """Delete an offer. One that a worker acknowledged meanwhile is already gone, which is no error."""
+        with contextlib.suppress(ServerRefusedError):
+            await ask(
+                self._link,
+                f"STREAM.MSG.DELETE.{WORK}",
+                {"seq": sequence, "no_erase": True},
+                final=(NOT_DELETED,),
+            )

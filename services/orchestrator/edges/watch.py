@@ -1,114 +1,130 @@
-"""Streams of facts to whoever watches, exact and from a position; progress in between."""
+"""Streams of facts from a position for watching clients, with progress in between."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 
-from runspine.log import EventLog, Recorded, Unknown
-from runspine.log.subjects import RUNS, run_subject
-from runspine.run import ENDED, UNDERWAY, fold
-from runspine.tasks import put_down
+from runspine.domain.run import ENDED, UNDERWAY, fold
+from runspine.eventlog import EventLog, Recorded, UnknownOutcomeError
+from runspine.eventlog.subjects import (
+    ARTIFACTS,
+    ATTEMPTS,
+    RUNS,
+    artifacts_subject,
+    attempts_subject,
+    run_subject,
+)
+from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.edges.arrivals import Arrivals, WatchedStream
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.trainer_pb2 import WatchResponse
-from services.orchestrator.core.board import Board
 
-PROGRESS_EVERY = 0.5
-BOARD_LOOK, BOARD_PATIENCE = 0.01, 30.0
+PROGRESS_SECONDS = 0.5
+BOARD_POLL_SECONDS, BOARD_TIMEOUT_SECONDS = 0.01, 30.0
+# Streams that a client may watch in addition to RUNS, and the subject of a run on each.
+MORE_STREAMS = {ARTIFACTS: artifacts_subject, ATTEMPTS: attempts_subject}
+
+
+def more_streams(
+    names: Sequence[str], positions: Mapping[str, int], run_id: str = ""
+) -> tuple[WatchedStream, ...]:
+    """The streams that a request names: of one run, or all of them."""
+    return tuple(
+        WatchedStream(name, MORE_STREAMS[name](run_id) if run_id else "", positions.get(name, 0))
+        for name in dict.fromkeys(names)
+    )
 
 
 async def watch_run(
-    log: EventLog, board: Board, run_id: str, after: int, until_end: bool
+    log: EventLog,
+    board: Board,
+    run_id: str,
+    after: int,
+    until_end: bool,
+    more: Sequence[WatchedStream] = (),
 ) -> AsyncIterator[WatchResponse]:
-    """One run's facts, each with the run as it was after them."""
+    """The facts of one run, each commit with the run as it was after it."""
     run = Run(id=run_id)
-    arrived: asyncio.Queue[Recorded] = asyncio.Queue(maxsize=64)
-    reader = asyncio.create_task(_feed(log, run_subject(run_id), arrived))
-    said = b""
-    try:
-        while not (until_end and run.phase in ENDED):
-            try:
-                # Not wait_for: before Python 3.12 it may swallow a cancellation.
-                async with asyncio.timeout(PROGRESS_EVERY):
-                    recorded = await arrived.get()
-            except TimeoutError:
-                if reader.done():
-                    reader.result()
-                response = WatchResponse(position=run.position, run_id=run_id, progress=board.progress(run))
-                news = response.progress.SerializeToString()
-                if news != said and run.position:
-                    said = news
-                    yield response
-                continue
-            run = fold(recorded.commit.facts, run)
-            run.position = recorded.sequence
-            if recorded.sequence > after:
-                yield _event(recorded, run, board)
-    finally:
-        await put_down(reader)
-
-
-async def _feed(log: EventLog, subject: str, arrived: asyncio.Queue[Recorded], after: int = 0) -> None:
-    async with aclosing(log.follow(RUNS, after=after, subject=subject)) as records:
-        async for recorded in records:
-            await arrived.put(recorded)
-
-
-async def watch_all(log: EventLog, board: Board, after: int, progress: bool) -> AsyncIterator[WatchResponse]:
-    """Every run's facts from a position on, each with the run as it was after them or later."""
-    arrived: asyncio.Queue[Recorded] = asyncio.Queue(maxsize=64)
-    reader = asyncio.create_task(_feed(log, "runs.*", arrived, after))
-    news = _News(board)
     loop = asyncio.get_running_loop()
-    due = loop.time() + PROGRESS_EVERY
-    try:
-        while True:
-            try:
-                async with asyncio.timeout_at(due):
-                    recorded = await arrived.get()
-            except TimeoutError:
-                if reader.done():
-                    reader.result()
-                due = loop.time() + PROGRESS_EVERY
-                for response in news.since_last() if progress else ():
+    sent = b""
+    reached = {source.stream: source.after for source in more}
+    async with Arrivals(log, [WatchedStream(RUNS, run_subject(run_id)), *more]) as arrivals:
+        while not (until_end and run.phase in ENDED):
+            recorded = await arrivals.next(loop.time() + PROGRESS_SECONDS)
+            if recorded is None:
+                response = WatchResponse(position=run.position, run_id=run_id, progress=board.progress(run))
+                progress = response.progress.SerializeToString()
+                if progress != sent and run.position:
+                    sent = progress
                     yield response
-                continue
-            yield _event(recorded, await _caught_up(board, recorded), board)
-    finally:
-        await put_down(reader)
+            elif recorded.stream in reached:
+                reached[recorded.stream] = recorded.sequence
+                yield _other_event(recorded, board)
+            else:
+                run = fold(recorded.commit.facts, run)
+                run.position = recorded.sequence
+                if recorded.sequence > after:
+                    yield _event(recorded, run, board)
+    # What the other streams hold now belongs to the run as well.
+    for source in more:
+        rest = log.follow(source.stream, after=reached[source.stream], subject=source.subject, live=False)
+        async with aclosing(rest):
+            async for recorded in rest:
+                yield _other_event(recorded, board)
 
 
-class _News:
-    """Progress of runs under way, each only when it has changed."""
+async def watch_all(
+    log: EventLog, board: Board, after: int, progress: bool, more: Sequence[WatchedStream] = ()
+) -> AsyncIterator[WatchResponse]:
+    """The facts of every run after a position, each commit with the run as it was after it or later."""
+    changes = _ProgressChanges(board)
+    loop = asyncio.get_running_loop()
+    due = loop.time() + PROGRESS_SECONDS
+    async with Arrivals(log, [WatchedStream(RUNS, "runs.*", after), *more]) as arrivals:
+        while True:
+            recorded = await arrivals.next(due)
+            if recorded is None:
+                due = loop.time() + PROGRESS_SECONDS
+                for response in changes.since_last() if progress else ():
+                    yield response
+            elif recorded.stream == RUNS:
+                yield _event(recorded, await _caught_up(board, recorded), board)
+            else:
+                yield _other_event(recorded, board)
+
+
+class _ProgressChanges:
+    """Progress of the runs under way that has changed since the last call."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._said: dict[str, bytes] = {}
+        self._sent: dict[str, bytes] = {}
 
     def since_last(self) -> list[WatchResponse]:
-        said, found = {}, []
+        current, found = {}, []
         for run_id in sorted(self._board.open):
             run = self._board.runs[run_id]
             if run.phase not in UNDERWAY:
                 continue
             response = WatchResponse(run_id=run_id, progress=self._board.progress(run))
-            said[run_id] = response.progress.SerializeToString()
-            if said[run_id] != self._said.get(run_id):
+            current[run_id] = response.progress.SerializeToString()
+            if current[run_id] != self._sent.get(run_id):
                 found.append(response)
-        self._said = said
+        self._sent = current
         return found
 
 
 async def _caught_up(board: Board, recorded: Recorded) -> Run:
-    """The run on the board, once the board has read as far: it follows the log beside this watch."""
+    """The run on the board, once the board, which follows the log independently, has reached this commit."""
     run_id = recorded.subject.partition(".")[2]
-    for _ in range(int(BOARD_PATIENCE / BOARD_LOOK)):
+    for _ in range(int(BOARD_TIMEOUT_SECONDS / BOARD_POLL_SECONDS)):
         run = board.runs.get(run_id)
         if run is not None and run.position >= recorded.sequence:
             return run
-        await asyncio.sleep(BOARD_LOOK)
-    raise Unknown(f"the board is more than {BOARD_PATIENCE:.0f} s behind the log")
+        await asyncio.sleep(BOARD_POLL_SECONDS)
+    raise UnknownOutcomeError(f"the board is more than {BOARD_TIMEOUT_SECONDS:.0f} s behind the log")
 
 
 def _event(recorded: Recorded, run: Run, board: Board) -> WatchResponse:
@@ -118,4 +134,17 @@ def _event(recorded: Recorded, run: Run, board: Board) -> WatchResponse:
         facts=recorded.commit.facts,
         run=run,
         progress=board.progress(run),
+    )
+
+
+def _other_event(recorded: Recorded, board: Board) -> WatchResponse:
+    """Facts of a stream other than RUNS; with the run where the subject is one's."""
+    run = board.runs.get(recorded.subject.partition(".")[2])
+    return WatchResponse(
+        position=recorded.sequence,
+        run_id=run.id if run is not None else "",
+        facts=recorded.commit.facts,
+        run=run,
+        stream=recorded.stream,
+        subject=recorded.subject,
     )

@@ -1,0 +1,1 @@
+"""Pure rules of telemetry: tables, segments, levels, manifests, curves."""

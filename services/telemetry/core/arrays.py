@@ -1,4 +1,4 @@
-"""Wire arrays as Arrow columns and back, bit for bit. Pure."""
+"""Conversion of wire arrays to Arrow columns and back, bit for bit. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from runspine.wire.v1.telemetry_pb2 import Array
 
-# What Parquet holds exactly. Booleans are kept as bytes: a foreign writer's may be more than 0 and 1.
+# Types that Parquet stores exactly. Booleans are kept as bytes: other writers' may be more than 0 and 1.
 ARROW_TYPES: dict[str, pa.DataType] = {
     "<f4": pa.float32(),
     "<f8": pa.float64(),
@@ -24,11 +24,11 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "<u4": pa.uint32(),
     "<u8": pa.uint64(),
     "|b1": pa.uint8(),
-    # As its bits: not every reader of Parquet knows half floats.
+    # As bits: not every reader of Parquet supports half floats.
     "<f2": pa.uint16(),
 }
 FLOATS = ("<f4", "<f8")
-LARGEST_ROW = 1 << 20
+MAX_ROW_VALUES = 1 << 20
 
 
 class Form(NamedTuple):
@@ -50,17 +50,17 @@ class Form(NamedTuple):
 
 
 def form_of(array: Array, count: int) -> Form | None:
-    """Its form when it can be a column, else None."""
+    """The form of an array that can be a column, else None."""
     if array.dtype not in ARROW_TYPES:
         return None
     form = Form(array.dtype, tuple(array.shape))
-    if not 0 < form.width <= LARGEST_ROW or len(array.data) != count * form.row_bytes:
+    if not 0 < form.width <= MAX_ROW_VALUES or len(array.data) != count * form.row_bytes:
         return None
     return form
 
 
 def to_column(form: Form, parts: Sequence[bytes]) -> tuple[pa.Field, pa.Array]:
-    """One column from the data of many blocks; name it afterwards."""
+    """One column from the data of many blocks, without a name."""
     kind = ARROW_TYPES[form.dtype]
     values = pa.Array.from_buffers(
         kind, sum(map(len, parts)) // (kind.bit_width // 8), [None, pa.py_buffer(b"".join(parts))]
@@ -75,7 +75,7 @@ def _list_type(form: Form) -> pa.DataType:
 
 
 class Rows:
-    """A column as its exact bytes, to be cut into blocks again."""
+    """A column with its exact bytes, to cut blocks from."""
 
     def __init__(self, field: pa.Field, column: pa.ChunkedArray) -> None:
         note = field.metadata or {}
@@ -92,7 +92,7 @@ class Rows:
         return Array(dtype=self.form.dtype, shape=self.form.shape, data=data)
 
     def numbers(self) -> np.ndarray[Any, Any]:
-        """One number a row: the values, or the sum of each row."""
+        """One number for each row: the value, or the sum of the row."""
         values = self.values
         if self.form.dtype == "<f2":
             values = values.view("<f2")
@@ -102,7 +102,7 @@ class Rows:
 
 
 def joined(column: pa.ChunkedArray) -> Any:
-    """One array of a column's chunks."""
+    """A column's chunks as one array."""
     combined = column.combine_chunks()
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
@@ -115,7 +115,7 @@ def numpy(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
 
 
 def coded(texts: Sequence[str], counts: np.ndarray[Any, Any] | None = None) -> pa.DictionaryArray:
-    """Texts as a dictionary column, each repeated as often as `counts` says."""
+    """Texts as a dictionary column, each repeated `counts` times."""
     numbers: dict[str, int] = {}
     codes = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int32, len(texts))
     if counts is not None:

@@ -1,4 +1,4 @@
-"""Buckets into a curve: which are in range, which must be looked into, how few can show it. Pure."""
+"""Curves from buckets: selects those in a window and joins them into at most so many points. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from runspine.services.telemetry.core.levels import SIZES, Buckets
 from runspine.wire.v1.telemetry_pb2 import EPISODE, TIME, Axis, Series
-from services.telemetry.core.levels import SIZES, Buckets
 
 Column = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What of a series is wanted: a range on an axis, both ends included."""
+class CurveWindow:
+    """A range on an axis, both ends included."""
 
     axis: Axis
     low: float
@@ -40,8 +40,8 @@ class Window:
         return self.x(buckets.last_step, buckets.last_at)
 
 
-def sift(buckets: Buckets, window: Window, cutoff: int | None) -> tuple[Column, Column]:
-    """Which buckets are in the window whole, and which only in part."""
+def sift(buckets: Buckets, window: CurveWindow, cutoff: int | None) -> tuple[Column, Column]:
+    """Masks of the buckets that are in the window whole, and of those that are in it in part."""
     first, last = window.firsts(buckets), window.lasts(buckets)
     touches = (last >= window.low) & (first <= window.high)
     whole = (first >= window.low) & (last <= window.high)
@@ -56,12 +56,12 @@ def sift(buckets: Buckets, window: Window, cutoff: int | None) -> tuple[Column, 
 
 
 def size_for(points: int, max_points: int) -> int:
-    """The largest level that still has a bucket for each point wanted; 0 for the points themselves."""
+    """The largest level with a bucket for each wanted point; 0 for single points."""
     wanted = points / max(1, max_points)
     return max((size for size in SIZES if size <= wanted), default=0)
 
 
-def exact(name: str, points: Buckets, window: Window) -> Series:
+def exact(name: str, points: Buckets, window: CurveWindow) -> Series:
     """Single points, in order of x."""
     x = window.firsts(points)
     order = np.argsort(x, kind="stable")
@@ -69,8 +69,8 @@ def exact(name: str, points: Buckets, window: Window) -> Series:
     return Series(name=name, exact=True, x=x[order], y=y, low=y, high=y, points=len(points))
 
 
-def bucketed(name: str, buckets: Buckets, window: Window, max_points: int) -> Series:
-    """Neighbours on the axis joined until they are few enough. Minimum, maximum and count stay true."""
+def bucketed(name: str, buckets: Buckets, window: CurveWindow, max_points: int) -> Series:
+    """Join adjacent buckets until at most `max_points` are left. Minimum, maximum and count stay exact."""
     n = len(buckets)
     if not n:
         return Series(name=name, exact=True)
@@ -82,13 +82,16 @@ def bucketed(name: str, buckets: Buckets, window: Window, max_points: int) -> Se
         numbers = (count - np.add.reduceat(buckets.nans[order], starts)).astype(np.float64)
         total = np.add.reduceat(buckets.total[order], starts)
         left, right = np.minimum.reduceat(first[order], starts), np.maximum.reduceat(last[order], starts)
+        low = np.fmin.reduceat(buckets.low[order], starts)
+        high = np.fmax.reduceat(buckets.high[order], starts)
         return Series(
             name=name,
             exact=False,
             x=left + (right - left) / 2,
-            y=total / numbers,
-            low=np.fmin.reduceat(buckets.low[order], starts),
-            high=np.fmax.reduceat(buckets.high[order], starts),
+            # Rounding must not move the mean of equal values.
+            y=np.clip(total / numbers, low, high),
+            low=low,
+            high=high,
             points=int(count.sum()),
         )
 

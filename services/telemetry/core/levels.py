@@ -1,4 +1,4 @@
-"""Points of a series as buckets of 256, 4,096, … points, in which no extreme is lost. Pure."""
+"""Levels of a series: buckets of 256, 4,096, … points that keep every minimum and maximum. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from runspine.services.telemetry.core.arrays import Rows, coded, joined, numpy
+from runspine.services.telemetry.core.rows import EPISODES, METRICS, STEPS
+from runspine.services.telemetry.core.step_counter import row_counters, row_times
 from runspine.wire.v1.manifest_pb2 import SeriesSummary
-from services.telemetry.core.arrays import Rows, coded, joined, numpy
-from services.telemetry.core.counting import counters, times
-from services.telemetry.core.rows import EPISODES, METRICS, STEPS
 
 SIZES = (256, 4096, 65_536, 1_048_576)
 RETURN, LENGTH, REWARD = "episode/return", "episode/length", "step/reward"
@@ -22,7 +22,7 @@ Column = np.ndarray[Any, Any]
 
 
 class Stretch(NamedTuple):
-    """Points of one series and attempt that lie in consecutive rows."""
+    """Points of one series and attempt in consecutive rows."""
 
     name: str
     attempt: int
@@ -68,7 +68,7 @@ TYPES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def singles(stretch: Stretch) -> Buckets:
+def single_points(stretch: Stretch) -> Buckets:
     """Each point as a bucket."""
     n = len(stretch.values)
     nan = np.isnan(stretch.values)
@@ -86,8 +86,8 @@ def singles(stretch: Stretch) -> Buckets:
     )
 
 
-def gather(fine: Buckets, starts: Column) -> Buckets:
-    """Neighbours joined, from each start to the next."""
+def join_adjacent(fine: Buckets, starts: Column) -> Buckets:
+    """Join adjacent buckets, from each start to the next."""
     if not len(fine):
         return fine
     with np.errstate(invalid="ignore", over="ignore"):
@@ -95,7 +95,7 @@ def gather(fine: Buckets, starts: Column) -> Buckets:
             row=fine.row[starts],
             count=np.add.reduceat(fine.count, starts),
             nans=np.add.reduceat(fine.nans, starts),
-            # fmin and fmax pass over what is not a number.
+            # fmin and fmax skip NaN.
             low=np.fmin.reduceat(fine.low, starts),
             high=np.fmax.reduceat(fine.high, starts),
             total=np.add.reduceat(fine.total, starts),
@@ -107,25 +107,25 @@ def gather(fine: Buckets, starts: Column) -> Buckets:
 
 
 def levels(stretch: Stretch) -> Iterator[tuple[int, Buckets]]:
-    """From the finest on, as long as a level says less than the one before it."""
+    """Levels of a stretch from the finest on, until a level has a single bucket."""
     size = SIZES[0]
     # In pieces, so that a long stretch is not copied whole into columns of single points.
-    parts = [_finest(_cut(stretch, start)) for start in range(0, len(stretch.values), PIECE)]
+    parts = [_finest(_cut(stretch, start)) for start in range(0, len(stretch.values), PIECE_POINTS)]
     buckets = Buckets.join(parts)
     yield size, buckets
     for larger in SIZES[1:]:
         if len(buckets) == 1:
             return
-        buckets = gather(buckets, np.arange(0, len(buckets), larger // size))
+        buckets = join_adjacent(buckets, np.arange(0, len(buckets), larger // size))
         size = larger
         yield size, buckets
 
 
-PIECE = 1 << 16
+PIECE_POINTS = 1 << 16
 
 
 def _cut(stretch: Stretch, start: int) -> Stretch:
-    piece = slice(start, start + PIECE)
+    piece = slice(start, start + PIECE_POINTS)
     return Stretch(
         stretch.name, stretch.attempt, stretch.row + start,
         stretch.steps[piece], stretch.at[piece], stretch.values[piece],
@@ -133,12 +133,12 @@ def _cut(stretch: Stretch, start: int) -> Stretch:
 
 
 def _finest(stretch: Stretch) -> Buckets:
-    return gather(singles(stretch), np.arange(0, len(stretch.values), SIZES[0]))
+    return join_adjacent(single_points(stretch), np.arange(0, len(stretch.values), SIZES[0]))
 
 
 def summary(stretch: Stretch) -> SeriesSummary:
     """The whole stretch as one bucket."""
-    whole = gather(next(levels(stretch))[1], np.array([0]))
+    whole = join_adjacent(next(levels(stretch))[1], np.array([0]))
     return SeriesSummary(
         name=stretch.name,
         attempt=stretch.attempt,
@@ -213,7 +213,7 @@ COLUMNS: dict[str, list[str]] = {
 
 
 def stretches(kind: str, table: pa.Table, row: int = 0, only: str | None = None) -> Iterator[Stretch]:
-    """The series in a table whose first row has this number in its segment; all of them, or one."""
+    """Stretches of all series in a table, or of one; `row` is the number of the table's first row."""
     if not table.num_rows:
         return
     attempts = numpy(table, "attempt")
@@ -224,18 +224,21 @@ def stretches(kind: str, table: pa.Table, row: int = 0, only: str | None = None)
                 names = names.dictionary_encode()
             codes, texts = names.indices.to_numpy(zero_copy_only=False), names.dictionary
             steps, at, values = _filled(table, "step"), _filled(table, "at"), numpy(table, "value")
-            # There may be thousands of series: of one, the others are not even looked at.
+            # There may be thousands of series: when one is wanted, the others are skipped.
             wanted = None if only is None else codes == texts.index(only).as_py()
             for start, end in _runs(codes, attempts, where=wanted):
                 cut, name = slice(start, end), only or texts[codes[start]].as_py()
                 yield Stretch(name, int(attempts[start]), row + start, steps[cut], at[cut], values[cut])
         case "episodes":
             steps, at = numpy(table, "global_step"), numpy(table, "ended_at")
-            series = {RETURN: numpy(table, "return"), LENGTH: numpy(table, "steps").astype(np.float64)}
+            series = {RETURN: numpy(table, "return")}
+            if table.column("steps").null_count < table.num_rows:
+                # Where only some are known, the others are NaN.
+                series[LENGTH] = numpy(table, "steps").astype(np.float64)
             yield from _derived(series, attempts, steps, at, row, only)
         case "steps" if "reward" in table.column_names:
             rewards = Rows(table.schema.field("reward"), table.column("reward")).numbers()
-            yield from _derived({REWARD: rewards}, attempts, counters(table), times(table), row, only)
+            yield from _derived({REWARD: rewards}, attempts, row_counters(table), row_times(table), row, only)
 
 
 def _derived(
@@ -255,7 +258,7 @@ def _filled(table: pa.Table, name: str) -> Column:
 
 
 def _runs(*columns: Column, where: Column | None = None) -> Iterator[tuple[int, int]]:
-    """Where consecutive rows agree in all columns; only those that begin at a row `where` is true."""
+    """Ranges of consecutive rows that agree in all columns; only those that begin where `where` is true."""
     changed = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changed |= column[1:] != column[:-1]

@@ -1,4 +1,4 @@
-"""The archive as its manifests tell it: a chain of commits for each partition. Pure."""
+"""The archive as a fold of its manifests, a chain of commits for each partition. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
+from runspine.services.telemetry.core.batch_numbers import SeenBatches
 from runspine.wire.v1.manifest_pb2 import Covered, Manifest, Segment
-from services.telemetry.core.seen import Seen
 
 PREFIX = "telemetry/manifests/"
-FULL_EVERY = 64
+FULL_INTERVAL = 64
 
 
-class Broken(Exception):
+class ManifestChainError(Exception):
     """The manifests do not form a whole chain."""
 
 
@@ -34,8 +34,8 @@ def manifest_key(partition: int, partitions: int, number: int) -> str:
 
 
 @dataclass(slots=True)
-class Archive:
-    """One partition after some manifest. Readers take `segments` as it stands: lists are never changed."""
+class ArchiveState:
+    """The state of one partition after a manifest. Tuples in `segments` are replaced, never changed."""
 
     partition: int = 0
     partitions: int = 1
@@ -43,7 +43,7 @@ class Archive:
     digest: bytes = b""
     cursor: int = 0
     at: int = 0
-    seen: Seen = field(default_factory=Seen)
+    seen: SeenBatches = field(default_factory=SeenBatches)
     segments: dict[tuple[str, str], tuple[Segment, ...]] = field(default_factory=dict)
 
     def of(self, run_id: str, kind: str) -> tuple[Segment, ...]:
@@ -51,7 +51,7 @@ class Archive:
         return self.segments.get((run_id, kind), ())
 
     def before(self, run_id: str, kind: str) -> dict[int, int]:
-        """Rows of a kind that each attempt has in the archive."""
+        """Number of archived rows of a kind, by attempt."""
         counts: dict[int, int] = defaultdict(int)
         for segment in self.of(run_id, kind):
             for entry in segment.attempts:
@@ -59,13 +59,13 @@ class Archive:
         return dict(counts)
 
     def apply(self, manifest: Manifest, data: bytes) -> None:
-        """Fold the next manifest in, or a full one after any. Raises Broken."""
+        """Fold the next manifest in, or a full one after any. Raises ManifestChainError."""
         if not manifest.full and manifest.number != self.number + 1:
-            raise Broken(f"manifest {self.number + 1} is missing: {manifest.number} is next")
+            raise ManifestChainError(f"manifest {self.number + 1} is missing: {manifest.number} is next")
         if manifest.number == self.number + 1 and self.number and manifest.previous != self.digest:
-            raise Broken(f"manifest {manifest.number} does not follow the one before it")
+            raise ManifestChainError(f"manifest {manifest.number} does not follow the one before it")
         if manifest.full:
-            self.segments, self.seen = {}, Seen()
+            self.segments, self.seen = {}, SeenBatches()
         self._change(manifest.added, set(manifest.removed))
         self.seen.cover(manifest.covered)
         self.number, self.digest = manifest.number, hashlib.sha256(data).digest()
@@ -104,12 +104,12 @@ class Archive:
             at=at,
             writer=writer,
         )
-        if number % FULL_EVERY:
+        if number % FULL_INTERVAL:
             manifest.added.extend(added)
             manifest.removed.extend(removed)
             manifest.covered.extend(covered)
             return manifest
-        whole = Archive(seen=self.seen.copy(), segments=dict(self.segments))
+        whole = ArchiveState(seen=self.seen.copy(), segments=dict(self.segments))
         whole._change(added, set(removed))
         whole.seen.cover(covered)
         manifest.full = True
@@ -127,4 +127,4 @@ def unpack(data: bytes) -> Manifest:
     try:
         return Manifest.FromString(zlib.decompress(data))
     except (zlib.error, DecodeError) as error:
-        raise Broken("a manifest cannot be read") from error
+        raise ManifestChainError("a manifest cannot be read") from error

@@ -1,4 +1,4 @@
-"""Tables as Parquet bytes: how each column is laid out, so that rows are small and ranges few. Pure."""
+"""Tables as Parquet bytes, with an encoding chosen for each column. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROW_GROUP = 131_072
-LEVEL = 3
-# Columns that row groups are chosen by.
+MAX_GROUP_ROWS = 131_072
+COMPRESSION_LEVEL = 3
+# Columns by which row groups are selected.
 STATISTICS = ["position", "attempt", "level", "row"]
-# Dictionaries would merge floats that are equal but not the same (NaNs, −0.0), so none for floats.
+# Floats have no dictionary: it would merge values that are equal but not identical (NaNs, −0.0).
 DELTA = {"step", "at", "ended_at", "global_step", "number", "row"}
 SPLIT = {"value", "low", "high", "total", "return"}
 PLAIN_TEXT = {"text", "data", "action_json", "observation_json"}
@@ -31,7 +31,7 @@ def writer(sink: object, schema: pa.Schema) -> pq.ParquetWriter:
         sink,
         schema,
         compression="zstd",
-        compression_level=LEVEL,
+        compression_level=COMPRESSION_LEVEL,
         use_dictionary=dictionary or False,
         column_encoding=encodings or None,
         write_statistics=[name for name in STATISTICS if name in schema.names] or False,
@@ -62,13 +62,13 @@ def _path(field: pa.Field) -> str:
     return f"{field.name}.list.element" if pa.types.is_fixed_size_list(field.type) else field.name
 
 
-def to_bytes(table: pa.Table, groups: Iterable[int] = ()) -> bytes:
-    """The table in row groups of at most ROW_GROUP rows, or cut where `groups` says."""
+def to_bytes(table: pa.Table, groups: Iterable[int] = (), max_rows: int = MAX_GROUP_ROWS) -> bytes:
+    """The table in row groups of at most `max_rows` rows, or of the sizes in `groups`."""
     sink = io.BytesIO()
     with writer(sink, table.schema) as out:
         start = 0
         for count in groups or [table.num_rows]:
-            out.write_table(table.slice(start, count), row_group_size=ROW_GROUP)
+            out.write_table(table.slice(start, count), row_group_size=max_rows)
             start += count
     return sink.getvalue()
 

@@ -1,4 +1,4 @@
-"""Episodes, metrics, log lines and what envs are, as tables and back. Pure."""
+"""Conversion of episodes, metrics, log lines, envs and evaluations to tables and back. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from runspine.services.telemetry.core.arrays import coded, joined, numpy
+from runspine.services.telemetry.core.step_counter import PlacedBlock
 from runspine.wire.v1.telemetry_pb2 import (
     Batch,
     EnvBatch,
@@ -22,18 +24,16 @@ from runspine.wire.v1.telemetry_pb2 import (
     Reset,
     Score,
 )
-from services.telemetry.core.arrays import coded, joined, numpy
-from services.telemetry.core.counting import Placed
 
 STEPS, EPISODES, METRICS, LOGS, ENVS = "steps", "episodes", "metrics", "logs", "envs"
 EVALUATIONS = "evaluations"
-# Batches that a newer worker writes and this version does not know, kept as they came.
+# Batches of a newer worker that this version does not know, kept unchanged.
 OTHER = "other"
 KINDS = (STEPS, EPISODES, METRICS, LOGS, ENVS, EVALUATIONS)
 
-# What an entry of an envs table is.
+# Kinds of entries in a table of envs.
 MADE, RESET, CONFIG = 1, 2, 3
-# Variants of envs tables.
+# Variants of tables of envs.
 RESETS, MADES = "resets", "made"
 
 
@@ -44,20 +44,20 @@ class Arrival(NamedTuple):
     batch: Batch
 
 
-def kind_of(batch: Batch) -> str:
-    """Which table it belongs to."""
+def batch_kind(batch: Batch) -> str:
+    """The kind of table that the batch belongs to."""
     return batch.WhichOneof("kind") or OTHER
 
 
-def placed_steps(arrivals: Iterable[Arrival]) -> list[Placed]:
+def placed_steps(arrivals: Iterable[Arrival]) -> list[PlacedBlock]:
     return [
-        Placed(position, batch.attempt, order, block)
+        PlacedBlock(position, batch.attempt, order, block)
         for position, batch in arrivals
         for order, block in enumerate(batch.steps.blocks)
     ]
 
 
-def _where(arrivals: Sequence[Arrival], counts: Sequence[int]) -> dict[str, pa.Array]:
+def _origin(arrivals: Sequence[Arrival], counts: Sequence[int]) -> dict[str, pa.Array]:
     n, rows = len(arrivals), np.asarray(counts, np.int64)
     positions = np.fromiter((a.position for a in arrivals), np.uint64, n)
     attempts = np.fromiter((a.batch.attempt for a in arrivals), np.uint32, n)
@@ -72,11 +72,11 @@ def encode_episodes(arrivals: Sequence[Arrival]) -> pa.Table:
     n = len(found)
     return pa.table(
         {
-            **_where(arrivals, [len(a.batch.episodes.episodes) for a in arrivals]),
+            **_origin(arrivals, [len(a.batch.episodes.episodes) for a in arrivals]),
             "episode_id": pa.array([e.episode_id for e in found], pa.string()),
             "slot": pa.array(np.fromiter((e.slot for e in found), np.uint32, n)),
             "agent_id": coded([e.agent_id for e in found]),
-            "steps": pa.array(np.fromiter((e.steps for e in found), np.uint64, n)),
+            "steps": pa.array([e.steps if e.HasField("steps") else None for e in found], pa.uint64()),
             "return": pa.array(np.fromiter((getattr(e, "return") for e in found), np.float64, n)),
             "ended_at": pa.array(np.fromiter((e.ended_at for e in found), np.int64, n)),
             "global_step": pa.array(np.fromiter((e.global_step for e in found), np.uint64, n)),
@@ -98,7 +98,8 @@ def episodes_of(table: pa.Table) -> list[Episode]:
 
 
 def encode_metrics(arrivals: Sequence[Arrival]) -> pa.Table:
-    """Rows by series and attempt, each in order of arrival, so that a curve is one stretch of rows."""
+    """Rows by series and attempt, each in order of arrival, so that a curve is one contiguous range of
+    rows."""
     blocks = [
         (a.position, a.batch.attempt, order, block)
         for a in arrivals
@@ -134,13 +135,13 @@ def _numbers(parts: Sequence[Sequence[Any]], dtype: Any) -> np.ndarray[Any, Any]
 def _aligned(
     parts: Sequence[Sequence[int]], counts: np.ndarray[Any, Any], dtype: Any
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """One value for each point, and which points have none."""
+    """One value for each point, and a mask of the points without one."""
     values, missing = [np.empty(0, dtype)], [np.empty(0, bool)]
     for part, count in zip(parts, counts.tolist(), strict=True):
-        told = np.fromiter(part, dtype, len(part))[:count]
-        gap = count - len(told)
-        values.append(np.concatenate([told, np.zeros(gap, dtype)]))
-        missing.append(np.arange(count) >= len(told))
+        given = np.fromiter(part, dtype, len(part))[:count]
+        gap = count - len(given)
+        values.append(np.concatenate([given, np.zeros(gap, dtype)]))
+        missing.append(np.arange(count) >= len(given))
     return np.concatenate(values), np.concatenate(missing)
 
 
@@ -161,7 +162,7 @@ def decode_metrics(table: pa.Table) -> Iterator[Arrival]:
     names = joined(table.column("name"))
     codes, texts = names.indices.to_numpy(zero_copy_only=False), names.dictionary.to_pylist()
     orders, values = numpy(table, "block"), numpy(table, "value")
-    steps, at = _Told(table, "step"), _Told(table, "at")
+    steps, at = _OptionalColumn(table, "step"), _OptionalColumn(table, "at")
     for position, attempt, start, end in batches_of(table):
         cuts = [*(np.flatnonzero(np.diff(orders[start:end])) + start + 1).tolist(), end]
         blocks = [
@@ -176,17 +177,17 @@ def decode_metrics(table: pa.Table) -> Iterator[Arrival]:
         yield _arrival(position, attempt, metrics=MetricBatch(blocks=blocks))
 
 
-class _Told:
-    """A column in which some values may never have been said."""
+class _OptionalColumn:
+    """A column in which values may be missing."""
 
     def __init__(self, table: pa.Table, name: str) -> None:
         column = joined(table.column(name))
-        self._said = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        self._valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
         self._values = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
 
     def cut(self, start: int, end: int) -> Any:
         values = self._values[start:end]
-        return values if self._said is None else values[self._said[start:end]]
+        return values if self._valid is None else values[self._valid[start:end]]
 
 
 def encode_logs(arrivals: Sequence[Arrival]) -> pa.Table:
@@ -194,7 +195,7 @@ def encode_logs(arrivals: Sequence[Arrival]) -> pa.Table:
     n = len(lines)
     return pa.table(
         {
-            **_where(arrivals, [len(a.batch.logs.lines) for a in arrivals]),
+            **_origin(arrivals, [len(a.batch.logs.lines) for a in arrivals]),
             "number": pa.array(np.fromiter((line.number for line in lines), np.uint64, n)),
             "at": pa.array(np.fromiter((line.at for line in lines), np.int64, n)),
             "source": pa.array(np.fromiter((line.source for line in lines), np.int32, n)),
@@ -212,7 +213,7 @@ def decode_logs(table: pa.Table) -> Iterator[Arrival]:
 
 
 def encode_envs(arrivals: Sequence[Arrival]) -> dict[str, pa.Table]:
-    """Resets apart: there is one for each episode, and of the others only a few in a run."""
+    """Resets, one for each episode, are a variant apart from the few other entries of a run."""
     tables = {RESETS: _env_table(arrivals, (RESET,)), MADES: _env_table(arrivals, (MADE, CONFIG))}
     return {variant: table for variant, table in tables.items() if table.num_rows}
 
@@ -223,7 +224,7 @@ def _env_table(arrivals: Sequence[Arrival], wanted: tuple[int, ...]) -> pa.Table
     n = len(flat)
     return pa.table(
         {
-            **_where(arrivals, [len(part) for part in entries]),
+            **_origin(arrivals, [len(part) for part in entries]),
             "entry": pa.array(np.fromiter((e[0] for e in flat), np.uint8, n)),
             "slot": pa.array(np.fromiter((e[1] for e in flat), np.uint32, n)),
             "episode_id": pa.array([e[2] for e in flat], pa.string()),
@@ -257,12 +258,12 @@ def decode_envs(table: pa.Table) -> Iterator[Arrival]:
 
 
 def encode_evaluations(arrivals: Sequence[Arrival]) -> pa.Table:
-    """A row for each batch of episodes; `data` is the whole of it, the others are for questions in SQL."""
+    """A row for each batch of episodes; `data` is the whole score, the other columns are for SQL."""
     scores = [score for a in arrivals for score in a.batch.evaluations.scores]
     numbers = ("mean", "minimum", "maximum", "median", "std", "seconds")
     return pa.table(
         {
-            **_where(arrivals, [len(a.batch.evaluations.scores) for a in arrivals]),
+            **_origin(arrivals, [len(a.batch.evaluations.scores) for a in arrivals]),
             "batch": pa.array([s.batch for s in scores], pa.uint32()),
             "digest": pa.array([s.digest for s in scores], pa.string()),
             "env_id": pa.array([s.env_id for s in scores], pa.string()),
@@ -285,7 +286,7 @@ def decode_evaluations(table: pa.Table) -> Iterator[Arrival]:
 
 def encode_other(arrivals: Sequence[Arrival]) -> pa.Table:
     data = [a.batch.SerializeToString(deterministic=True) for a in arrivals]
-    return pa.table({**_where(arrivals, [1] * len(arrivals)), "data": pa.array(data, pa.binary())})
+    return pa.table({**_origin(arrivals, [1] * len(arrivals)), "data": pa.array(data, pa.binary())})
 
 
 def decode_other(table: pa.Table) -> Iterator[Arrival]:

@@ -1,4 +1,4 @@
-"""Batches of one run as segments: the Parquet objects, and what a manifest says of them. Pure."""
+"""Segments of a run: their Parquet objects and their entries in a manifest. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from runspine.services.telemetry.core import levels, parquet, rows, steps
+from runspine.services.telemetry.core.arrays import numpy
+from runspine.services.telemetry.core.rows import Arrival
 from runspine.wire.v1.manifest_pb2 import AttemptRows, Segment
-from services.telemetry.core import levels, parquet, rows, steps
-from services.telemetry.core.arrays import numpy
-from services.telemetry.core.rows import Arrival
 
 PREFIX = "telemetry/"
+LOG_GROUP_BYTES = 4 << 20
 
 _ENCODERS: dict[str, Callable[[Sequence[Arrival]], pa.Table]] = {
     rows.EPISODES: rows.encode_episodes,
@@ -33,15 +34,15 @@ _DECODERS: dict[str, Callable[[pa.Table], Iterator[Arrival]]] = {
 }
 
 
-class Made(NamedTuple):
-    """A segment and its objects, not stored yet."""
+class NewSegment(NamedTuple):
+    """A segment with its objects, before they are stored."""
 
     segment: Segment
     objects: dict[str, bytes]
 
 
 def tables_of(kind: str, arrivals: Sequence[Arrival], before: Mapping[int, int]) -> dict[str, pa.Table]:
-    """Rows of one kind by variant. `before`: rows of that kind that each attempt had already."""
+    """Tables of one kind by variant. `before`: rows of that kind that each attempt already has."""
     if kind == rows.STEPS:
         return steps.encode(rows.placed_steps(arrivals), before)
     if kind == rows.ENVS:
@@ -51,32 +52,34 @@ def tables_of(kind: str, arrivals: Sequence[Arrival], before: Mapping[int, int])
 
 
 def arrivals_of(kind: str, table: pa.Table) -> Iterator[Arrival]:
-    """The batches again, as far as they were of this kind; not for steps, whose variants mix."""
+    """The batches of a table. Not for steps, whose batches span several variants."""
     return _DECODERS[kind](table)
 
 
-def make(run_id: str, kind: str, arrivals: Sequence[Arrival], before: Mapping[int, int]) -> list[Made]:
-    """Segments of what has arrived, one for each variant."""
+def make_segments(
+    run_id: str, kind: str, arrivals: Sequence[Arrival], before: Mapping[int, int]
+) -> list[NewSegment]:
+    """Segments of these batches, one for each variant."""
     tables = tables_of(kind, arrivals, before)
-    return [make_one(run_id, kind, variant, table) for variant, table in tables.items()]
+    return [make_segment(run_id, kind, variant, table) for variant, table in tables.items()]
 
 
-def join(segments: Sequence[Segment], tables: Sequence[pa.Table]) -> Made:
+def join_segments(segments: Sequence[Segment], tables: Sequence[pa.Table]) -> NewSegment:
     """One segment with the rows of several, all of one run, kind and variant."""
     first = segments[0]
     table = pa.concat_tables(tables).unify_dictionaries()
     if first.kind == rows.METRICS:
         table = table.take(rows.metric_order(table))
-    return make_one(first.run_id, first.kind, first.variant, table)
+    return make_segment(first.run_id, first.kind, first.variant, table)
 
 
-def make_one(run_id: str, kind: str, variant: str, table: pa.Table) -> Made:
-    data = parquet.to_bytes(table)
+def make_segment(run_id: str, kind: str, variant: str, table: pa.Table) -> NewSegment:
+    data = parquet.to_bytes(table, max_rows=_group_rows(kind, table))
     found = list(levels.stretches(kind, table))
     positions = numpy(table, "position")
     first, last = int(positions.min()), int(positions.max())
     digest = hashlib.sha256(data).digest()
-    # With its digest in the name, two processes that write the same range never overwrite each other.
+    # The digest in the key keeps two processes that write the same range from overwriting each other.
     stem = f"{PREFIX}{run_id}/{kind}/{first:020d}-{last:020d}.{digest.hex()[:12]}"
     segment = Segment(
         run_id=run_id,
@@ -90,6 +93,7 @@ def make_one(run_id: str, kind: str, variant: str, table: pa.Table) -> Made:
         last=last,
         attempts=_attempt_rows(kind, table),
         series=[levels.summary(stretch) for stretch in found],
+        raw_size=table.nbytes,
     )
     objects = {segment.key: data}
     made = levels.levels_table(found)
@@ -98,12 +102,20 @@ def make_one(run_id: str, kind: str, variant: str, table: pa.Table) -> Made:
         segment.levels_key, segment.levels_size = f"{stem}.levels.parquet", len(small)
         segment.levels_sha256 = hashlib.sha256(small).digest()
         objects[segment.levels_key] = small
-    return Made(segment, objects)
+    return NewSegment(segment, objects)
+
+
+def _group_rows(kind: str, table: pa.Table) -> int:
+    """Rows of a row group: those of log lines are read whole, whatever the length of a line."""
+    if kind != rows.LOGS or not table.nbytes:
+        return parquet.MAX_GROUP_ROWS
+    fitting = int(table.num_rows * LOG_GROUP_BYTES // table.nbytes)
+    return max(1, min(parquet.MAX_GROUP_ROWS, fitting))
 
 
 def _attempt_rows(kind: str, table: pa.Table) -> list[AttemptRows]:
     attempts = numpy(table, "attempt")
-    # A raw row stands for a whole block of steps.
+    # A raw row is a whole block of steps.
     raw = kind == rows.STEPS and "data" in table.column_names
     weights = numpy(table, "count") if raw else np.ones(len(attempts), np.uint32)
     return [

@@ -1,7 +1,7 @@
-"""Blocks of steps as tables and back, bit for bit. Pure.
+"""Conversion of blocks of steps to tables and back, bit for bit. Pure.
 
-Steps whose actions, rewards and observations have the same form share a table (a variant). What fits
-no column is kept as the bytes it came in, one row a block, in a variant of its own.
+Steps whose actions, rewards and observations have the same form share a table (a variant). Blocks that do
+not fit into columns are kept as their bytes, one row for each, in the variant `raw`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from runspine.services.telemetry.core.arrays import Form, Rows, coded, form_of, joined, numpy, to_column
+from runspine.services.telemetry.core.step_counter import (
+    Counters,
+    PlacedBlock,
+    block_counters,
+    row_counters,
+    row_times,
+)
 from runspine.wire.v1.telemetry_pb2 import StepBlock
-from services.telemetry.core.arrays import Form, Rows, coded, form_of, joined, numpy, to_column
-from services.telemetry.core.counting import Counters, Placed, counters, counters_of, times
 
 RAW = "raw"
 HASH_BYTES = 8
-# A trainer whose every block looks different must not make as many objects.
-MOST_VARIANTS = 8
+# Limits the objects of a trainer whose blocks all have different forms.
+MAX_VARIANTS = 8
 
 
 class Signature(NamedTuple):
+    """The forms of a block's action, reward and observation; blocks with the same signature share a table."""
+
     action: Form | str
     reward: Form
     observation: Form | str
-    # Whether it says who acted. A variant of its own: tables of other runs stay as they were.
+    # Whether the block names its actor. A separate variant, so that tables without actors stay as they are.
     acted: bool = False
 
     def __str__(self) -> str:
@@ -35,7 +43,7 @@ class Signature(NamedTuple):
 
 
 def signature(block: StepBlock) -> Signature | None:
-    """What columns it needs; None when it cannot be columns."""
+    """The columns that a block needs; None when it does not fit into columns."""
     count = block.count
     action: Form | str | None
     if block.HasField("action"):
@@ -50,26 +58,26 @@ def signature(block: StepBlock) -> Signature | None:
 
 
 def _observation(block: StepBlock) -> Form | str | None:
-    said = [block.HasField("observation"), bool(block.observation_hash), bool(block.observation_json)]
-    if sum(said) > 1:
+    given = [block.HasField("observation"), bool(block.observation_hash), bool(block.observation_json)]
+    if sum(given) > 1:
         return None
-    if said[0]:
+    if given[0]:
         return form_of(block.observation, block.count)
-    if said[1]:
+    if given[1]:
         return "hash" if len(block.observation_hash) == HASH_BYTES * block.count else None
-    if said[2]:
+    if given[2]:
         return "json" if len(block.observation_json) == block.count else None
     return "none"
 
 
-def encode(placed: Sequence[Placed], before: Mapping[int, int]) -> dict[str, pa.Table]:
-    """Tables by variant, rows in order of arrival. `before`: steps that each attempt had already."""
+def encode(placed: Sequence[PlacedBlock], before: Mapping[int, int]) -> dict[str, pa.Table]:
+    """Tables by variant, rows in order of arrival. `before`: the steps that each attempt already has."""
     groups: dict[str, _Group] = {}
-    counters = counters_of(placed, before)
+    counters = block_counters(placed, before)
     for index, item in enumerate(placed):
         form = signature(item.block)
         name = str(form) if form else RAW
-        if name not in groups and len(groups) >= MOST_VARIANTS:
+        if name not in groups and len(groups) >= MAX_VARIANTS:
             form, name = None, RAW
         group = groups.setdefault(name, _Group(form))
         group.items.append(item)
@@ -80,7 +88,7 @@ def encode(placed: Sequence[Placed], before: Mapping[int, int]) -> dict[str, pa.
 @dataclass(slots=True)
 class _Group:
     form: Signature | None
-    items: list[Placed] = field(default_factory=list)
+    items: list[PlacedBlock] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
     def table(self, counters: Counters) -> pa.Table:
@@ -127,7 +135,7 @@ class _Group:
             "first_at": spread(first_at, np.int64),
             "span": spread(last_at - first_at, np.int64),
             "counter": spread(counters.counter, np.uint64),
-            "said": spread(counters.said, np.uint8),
+            "said": spread(counters.reported, np.uint8),
             "stride": spread(counters.stride, np.uint32),
         }
 
@@ -152,14 +160,14 @@ def _texts(texts: list[str]) -> tuple[pa.Field, pa.Array]:
     return pa.field("", pa.string(), nullable=False), pa.array(texts, pa.string())
 
 
-def decode(table: pa.Table) -> Iterator[Placed]:
+def decode(table: pa.Table) -> Iterator[PlacedBlock]:
     """The blocks, in row order. The table begins and ends with a whole block."""
     if not table.num_rows:
         return
     shared = {name: numpy(table, name) for name in SHARED}
     episodes, agents = _Texts(table, "episode_id"), _Texts(table, "agent_id")
     actors = _Texts(table, "actor") if "actor" in table.column_names else None
-    # As whole columns, which wrap around where single numbers would complain.
+    # Whole columns wrap around where single numbers would raise an overflow.
     last_at = shared["first_at"] + shared["span"]
     cuts = block_starts(shared["position"], shared["block"])
     ends = np.append(cuts[1:], table.num_rows)
@@ -177,7 +185,7 @@ def decode(table: pa.Table) -> Iterator[Placed]:
             actor=actors[start] if actors else "",
         )
         fill(block, start, end)
-        yield Placed(
+        yield PlacedBlock(
             int(shared["position"][start]), int(shared["attempt"][start]), int(shared["block"][start]), block
         )
 
@@ -197,7 +205,7 @@ SHARED = (
 
 
 def block_starts(positions: np.ndarray[Any, Any], orders: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Rows at which another block begins."""
+    """Rows at which a block begins."""
     changed = (positions[1:] != positions[:-1]) | (orders[1:] != orders[:-1])
     return np.append(0, np.flatnonzero(changed) + 1)
 
@@ -252,19 +260,19 @@ class _Texts:
         return text
 
 
-def shown(table: pa.Table, cutoffs: Mapping[int, int]) -> pa.Table:
-    """Without the steps that a later attempt has taken the place of. A step is shown when its counter is
-    below its attempt's cutoff; of a block that is cut, the end is where its last step shown was."""
+def visible_steps(table: pa.Table, cutoffs: Mapping[int, int]) -> pa.Table:
+    """The table without superseded steps. A step is visible when its counter is below its attempt's cutoff;
+    a block that is cut ends at the time of its last visible step."""
     attempts = numpy(table, "attempt")
     if not any((attempts == attempt).any() for attempt in cutoffs):
         return table
     limits = np.full(table.num_rows, np.iinfo(np.uint64).max, np.uint64)
     for attempt, cutoff in cutoffs.items():
         limits[attempts == attempt] = max(cutoff, 0)
-    keep = counters(table) < limits
+    keep = row_counters(table) < limits
     if keep.all():
         return table
-    ends = times(table)
+    ends = row_times(table)
     table, ends = table.filter(pa.array(keep)), ends[keep]
     if not table.num_rows or "data" in table.column_names:
         return table

@@ -1,7 +1,7 @@
-"""What a later attempt has taken the place of. Pure.
+"""Superseded telemetry. Pure.
 
-An attempt that resumes at a step makes everything that earlier attempts did after that step a past
-that did not happen: it stays in the archive and is left out of answers.
+When an attempt resumes at a step, everything that earlier attempts recorded after that step is
+superseded: it stays in the archive and is left out of answers.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from runspine.services.telemetry.core import steps
+from runspine.services.telemetry.core.rows import Arrival, batch_kind, placed_steps
 from runspine.wire.v1.run_pb2 import AttemptHistory
 from runspine.wire.v1.telemetry_pb2 import Batch, EpisodeBatch, MetricBatch, MetricBlock, StepBatch
-from services.telemetry.core import steps
-from services.telemetry.core.rows import Arrival, kind_of, placed_steps
 
-# Largest counter that is still shown, by attempt; attempts that are not named are shown whole.
+# The largest counter that is visible, by attempt. Attempts without a cutoff are visible whole.
 Cutoffs = Mapping[int, int]
 NOTHING = -1
 
 
 def cutoffs(run_id: str, history: AttemptHistory) -> dict[int, int]:
-    """An attempt that began anew, or from another run's weights, leaves nothing of those before it."""
+    """Cutoffs of a run. An attempt that starts from step 0 or from another run's weights supersedes all
+    before it."""
     found: dict[int, int] = {}
     lowest: int | None = None
     for attempt in sorted(history.attempts, key=lambda a: a.number, reverse=True):
@@ -32,12 +33,12 @@ def cutoffs(run_id: str, history: AttemptHistory) -> dict[int, int]:
     return found
 
 
-def shown(arrival: Arrival, cutoffs: Cutoffs) -> Arrival | None:
-    """The batch without what is not shown any more; None when nothing is left. Logs are always shown."""
+def visible_part(arrival: Arrival, cutoffs: Cutoffs) -> Arrival | None:
+    """The batch without its superseded part; None when nothing is left. Logs are never superseded."""
     cutoff = cutoffs.get(arrival.batch.attempt)
     if cutoff is None:
         return arrival
-    match kind_of(arrival.batch):
+    match batch_kind(arrival.batch):
         case "steps":
             return _steps(arrival, cutoffs)
         case "episodes":
@@ -47,7 +48,7 @@ def shown(arrival: Arrival, cutoffs: Cutoffs) -> Arrival | None:
             blocks = [b for block in arrival.batch.metrics.blocks if (b := _points(block, cutoff)).values]
             return _with(arrival, metrics=MetricBatch(blocks=blocks)) if blocks else None
         case "evaluations":
-            # An evaluation that was lost with its worker begins anew.
+            # An evaluation whose worker was lost starts again.
             return arrival if cutoff >= 0 else None
     return arrival
 
@@ -66,7 +67,7 @@ def _points(block: MetricBlock, cutoff: int) -> MetricBlock:
 
 def _steps(arrival: Arrival, cutoffs: Cutoffs) -> Arrival | None:
     tables = steps.encode(placed_steps([arrival]), {})
-    placed = [item for table in tables.values() for item in steps.decode(steps.shown(table, cutoffs))]
+    placed = [item for table in tables.values() for item in steps.decode(steps.visible_steps(table, cutoffs))]
     placed.sort(key=lambda item: item.order)
     return _with(arrival, steps=StepBatch(blocks=[item.block for item in placed])) if placed else None
 

@@ -1,0 +1,1 @@
+"""Streams, objects and queries of the telemetry service."""

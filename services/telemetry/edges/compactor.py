@@ -1,4 +1,4 @@
-"""Joins a run's many small segments into few large ones, and removes what nothing names any more."""
+"""Joins a run's small segments into larger ones, and removes objects that no manifest names."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from datetime import UTC, datetime
 
 import structlog
 
-from runspine.blobs import BlobsUnavailable
-from runspine.log import EventLog
-from runspine.ranged_blobs import RangedBlobs
+from runspine.clock import now_micros
+from runspine.eventlog import EventLog
+from runspine.services.telemetry.core import compaction, segments
+from runspine.services.telemetry.core.manifest import PREFIX, partition_of
+from runspine.services.telemetry.edges import metrics
+from runspine.services.telemetry.edges.ended_runs import has_ended
+from runspine.services.telemetry.edges.manifest_chain import ManifestChain
+from runspine.services.telemetry.edges.segment_store import SegmentStore
+from runspine.storage.blobs import BlobsUnavailableError
+from runspine.storage.ranged_blobs import RangedBlobs
 from runspine.wire.v1.manifest_pb2 import Segment
-from services.telemetry.core import compaction, segments
-from services.telemetry.core.manifest import PREFIX, partition_of
-from services.telemetry.edges import metrics
-from services.telemetry.edges.chain import Chain
-from services.telemetry.edges.endings import has_ended
-from services.telemetry.edges.segment_store import SegmentStore
 
 log = structlog.get_logger()
 
@@ -26,7 +27,7 @@ SWEEP_SECONDS = 3600.0
 
 
 class Compactor:
-    """Works between commits, one group at a time, so that it never holds up gathering for long."""
+    """Runs between commits, one group at a time, so that it never delays a commit for long."""
 
     def __init__(self, blobs: RangedBlobs, event_log: EventLog, store: SegmentStore, grace: float) -> None:
         self._blobs = blobs
@@ -35,35 +36,35 @@ class Compactor:
         self._grace = grace
         self._checked: dict[tuple[str, str], int] = {}
         self._ended: set[str] = set()
-        self._asked: set[str] = set()
+        self._looked_up: set[str] = set()
         self._replaced: list[tuple[float, Segment]] = []
         self._swept = 0.0
-        self._looked = -1
+        self._last_manifest = -1
 
-    async def run(self, chain: Chain, ended: Sequence[str], writer: str) -> None:
-        """One step of whatever is to be done. Raises Lost, BlobsUnavailable, NotStored."""
+    async def run(self, chain: ManifestChain, ended: Sequence[str], writer: str) -> None:
+        """One step of compaction. Raises CommitLostError, BlobsUnavailableError, SegmentNotStoredError."""
         self._ended.update(ended)
         for run_id in ended:
-            self._forget(chain, run_id)
-        if ended or self._looked != chain.archive.number:
-            looked = chain.archive.number
+            self._check_again(chain, run_id)
+        if ended or self._last_manifest != chain.archive.number:
+            manifest = chain.archive.number
             group = await self._next_group(chain)
             if group:
                 await self._join(chain, group, writer)
-            self._looked = looked
+            self._last_manifest = manifest
         await self._remove_replaced()
         if time.monotonic() - self._swept > SWEEP_SECONDS:
             self._swept = time.monotonic()
             await self._sweep(chain)
 
-    def _forget(self, chain: Chain, run_id: str) -> None:
+    def _check_again(self, chain: ManifestChain, run_id: str) -> None:
         for key in chain.archive.segments:
             if key[0] == run_id:
                 self._checked.pop(key, None)
 
-    async def _next_group(self, chain: Chain) -> list[Segment] | None:
+    async def _next_group(self, chain: ManifestChain) -> list[Segment] | None:
         for (run_id, kind), found in chain.archive.segments.items():
-            # Looked at when something was added since the last look.
+            # Checked again only after a segment was added.
             if len(found) < 2 or self._checked.get((run_id, kind)) == len(found):
                 continue
             for group in compaction.groups(found, await self._has_ended(run_id)):
@@ -72,21 +73,21 @@ class Compactor:
         return None
 
     async def _has_ended(self, run_id: str) -> bool:
-        """Asked of the log once for a run from before this process; those that end later are told."""
-        if run_id not in self._asked:
-            self._asked.add(run_id)
+        """Read from the log once per run; runs that end later are passed to `run`."""
+        if run_id not in self._looked_up:
+            self._looked_up.add(run_id)
             if await has_ended(self._log, run_id):
                 self._ended.add(run_id)
         return run_id in self._ended
 
-    async def _join(self, chain: Chain, group: list[Segment], writer: str) -> None:
+    async def _join(self, chain: ManifestChain, group: list[Segment], writer: str) -> None:
         tables = [await self._store.whole(segment) for segment in group]
-        made = await asyncio.to_thread(segments.join, group, tables)
+        made = await asyncio.to_thread(segments.join_segments, group, tables)
         del tables
         await self._store.put(made)
         manifest = chain.archive.next(
             cursor=chain.archive.cursor,
-            at=time.time_ns() // 1000,
+            at=now_micros(),
             writer=writer,
             added=[made.segment],
             removed=[segment.key for segment in group],
@@ -105,12 +106,13 @@ class Compactor:
                 if key:
                     await self._blobs.delete(key)
 
-    async def _sweep(self, chain: Chain) -> None:
-        """Objects of this partition that no manifest names: left behind by a process that died."""
-        # Listed before the archive is looked at: what is committed meanwhile is then named in it.
+    async def _sweep(self, chain: ManifestChain) -> None:
+        """Remove objects of this partition that no manifest names, left behind by a process that was
+        killed."""
+        # Listed before the archive is read, so that what is committed meanwhile is named in it.
         try:
             found = await self._blobs.aged(segments.PREFIX)
-        except BlobsUnavailable as error:
+        except BlobsUnavailableError as error:
             log.info("segments.not_swept", error=str(error))
             return
         named = {

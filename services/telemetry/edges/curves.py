@@ -1,4 +1,4 @@
-"""Curves of a run's series: from summaries and levels where they say enough, from points where not."""
+"""Curves of a run's series: from summaries and levels where these suffice, otherwise from points."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runspine.wire.v1.telemetry_pb2 import ENV_STEP, Series
-from services.telemetry.core.curves import Column, Window, bucketed, exact, sift, size_for
-from services.telemetry.core.levels import (
+from runspine.services.telemetry.core.curves import Column, CurveWindow, bucketed, exact, sift, size_for
+from runspine.services.telemetry.core.levels import (
     COLUMNS,
     DERIVED,
     SIZES,
     Buckets,
     buckets_of,
     from_summaries,
-    singles,
+    single_points,
     stretches,
 )
-from services.telemetry.core.rows import METRICS, STEPS
-from services.telemetry.core.visibility import Cutoffs
-from services.telemetry.edges.segment_store import SegmentStore
-from services.telemetry.edges.views import Part, View
+from runspine.services.telemetry.core.rows import METRICS, STEPS
+from runspine.services.telemetry.core.visibility import Cutoffs
+from runspine.services.telemetry.edges.run_views import RunView, SeriesPart
+from runspine.services.telemetry.edges.segment_store import SegmentStore
+from runspine.wire.v1.telemetry_pb2 import ENV_STEP, Series
 
 POINT = 0
-EVERYTHING = Window(ENV_STEP, -np.inf, np.inf)
+EVERYTHING = CurveWindow(ENV_STEP, -np.inf, np.inf)
 
 
-class Curves:
+class CurveReader:
+    """Reads curves and points of a run's series."""
+
     def __init__(self, store: SegmentStore) -> None:
         self._store = store
 
-    async def curve(self, view: View, name: str, window: Window, max_points: int) -> Series:
+    async def curve(self, view: RunView, name: str, window: CurveWindow, max_points: int) -> Series:
         kind, cutoffs = kind_and_cutoffs(view, name)
         tail = tail_points(view, kind, name, window)
         parts = parts_in(view.parts(kind, name), window, cutoffs)
@@ -47,7 +49,7 @@ class Curves:
             return exact(name, everything, window)
         return await asyncio.to_thread(bucketed, name, everything, window, max_points)
 
-    async def last(self, view: View, name: str, count: int) -> Buckets:
+    async def last(self, view: RunView, name: str, count: int) -> Buckets:
         """The newest points of a series, in order of arrival."""
         kind, cutoffs = kind_and_cutoffs(view, name)
         tail = tail_points(view, kind, name, EVERYTHING)
@@ -55,18 +57,18 @@ class Curves:
         for part in reversed(parts_in(view.parts(kind, name), EVERYTHING, cutoffs)):
             if have >= count:
                 break
-            told = part.summary
-            end = told.row + told.points
-            # Of an attempt that was cut short, the newest points that are shown can be anywhere.
-            start = told.row if told.attempt in cutoffs else max(told.row, end - count)
+            summary = part.summary
+            end = summary.row + summary.points
+            # The newest visible points of a superseded attempt can be anywhere.
+            start = summary.row if summary.attempt in cutoffs else max(summary.row, end - count)
             points = await self._points(part, name, [(start, end)], EVERYTHING, cutoffs)
             found.insert(0, points)
             have += len(points)
         points = Buckets.join(found)
         return points.pick(np.arange(max(0, len(points) - count), len(points)))
 
-    async def newest(self, view: View, name: str) -> float:
-        """The value that came last: mostly known without reading a row."""
+    async def newest(self, view: RunView, name: str) -> float:
+        """The last value of a series, usually from a summary without reading rows."""
         kind, cutoffs = kind_and_cutoffs(view, name)
         tail = view.tail_points(kind, name)
         if len(tail):
@@ -77,32 +79,35 @@ class Curves:
         points = await self.last(view, name, 1)
         return float(points.low[-1]) if len(points) else float("nan")
 
-    async def whole(self, view: View, name: str) -> Buckets:
-        """All that is shown of a series, as a few buckets."""
+    async def whole(self, view: RunView, name: str) -> Buckets:
+        """All visible points of a series, as a few buckets."""
         kind, cutoffs = kind_and_cutoffs(view, name)
         parts = parts_in(view.parts(kind, name), EVERYTHING, cutoffs)
         found = await self._gather(parts, name, EVERYTHING, cutoffs, SIZES[-1] * SIZES[-1])
         return Buckets.join([*found, tail_points(view, kind, name, EVERYTHING)])
 
     async def _gather(
-        self, parts: Sequence[Part], name: str, window: Window, cutoffs: Cutoffs, size: int
+        self, parts: Sequence[SeriesPart], name: str, window: CurveWindow, cutoffs: Cutoffs, size: int
     ) -> list[Buckets]:
-        """Parts that need not be looked into come first, as one bucket each."""
+        """Buckets of the parts: those covered by their summary first, then those read from levels or
+        points."""
         buckets, inside, _ = sifted(parts, window, cutoffs)
-        told = inside & (buckets.count <= size)
-        rest = [part for part, is_told in zip(parts, told.tolist(), strict=True) if not is_told]
-        looked_into = (self._part(part, name, window, cutoffs, size) for part in rest)
-        return [buckets.pick(told), *await asyncio.gather(*looked_into)]
+        summarized = inside & (buckets.count <= size)
+        rest = [part for part, is_whole in zip(parts, summarized.tolist(), strict=True) if not is_whole]
+        read = (self._part(part, name, window, cutoffs, size) for part in rest)
+        return [buckets.pick(summarized), *await asyncio.gather(*read)]
 
-    async def _part(self, part: Part, name: str, window: Window, cutoffs: Cutoffs, size: int) -> Buckets:
+    async def _part(
+        self, part: SeriesPart, name: str, window: CurveWindow, cutoffs: Cutoffs, size: int
+    ) -> Buckets:
         """Buckets of about one size, and finer ones where the window or a cutoff cuts through them."""
-        told, cutoff = part.summary, cutoffs.get(part.summary.attempt)
-        ranges = [(int(told.row), int(told.row + told.points))]
+        summary, cutoff = part.summary, cutoffs.get(part.summary.attempt)
+        ranges = [(int(summary.row), int(summary.row + summary.points))]
         kept: list[Buckets] = []
-        # Whole buckets are kept from the size wanted down; whatever is cut goes one level finer.
+        # Whole buckets are kept from the wanted size down; those that are cut are read one level finer.
         for level in sorted((s for s in SIZES if size and s <= size), reverse=True):
             table = await self._store.level(part.segment, level)
-            buckets = _within(buckets_of(table, name, told.attempt), ranges)
+            buckets = _within(buckets_of(table, name, summary.attempt), ranges)
             if not len(buckets):
                 continue
             inside, cut = sift(buckets, window, cutoff)
@@ -116,9 +121,14 @@ class Curves:
         return Buckets.join(kept)
 
     async def _narrowed(
-        self, part: Part, name: str, window: Window, cutoff: int | None, ranges: list[tuple[int, int]]
+        self,
+        part: SeriesPart,
+        name: str,
+        window: CurveWindow,
+        cutoff: int | None,
+        ranges: list[tuple[int, int]],
     ) -> list[tuple[int, int]]:
-        """The rows in which points of the window can be, as the finest level knows it."""
+        """The rows that can hold points of the window, according to the finest level."""
         if not part.segment.levels_key or part.summary.points <= 2 * SIZES[0]:
             return ranges
         table = await self._store.level(part.segment, SIZES[0])
@@ -127,7 +137,12 @@ class Curves:
         return joined_ranges(buckets.pick(inside | cut))
 
     async def _points(
-        self, part: Part, name: str, ranges: list[tuple[int, int]], window: Window, cutoffs: Cutoffs
+        self,
+        part: SeriesPart,
+        name: str,
+        ranges: list[tuple[int, int]],
+        window: CurveWindow,
+        cutoffs: Cutoffs,
     ) -> Buckets:
         if not ranges:
             return Buckets.join([])
@@ -138,25 +153,25 @@ class Curves:
 
 
 def points_in(
-    part: Part,
+    part: SeriesPart,
     table: pa.Table,
     row: int,
     name: str,
     ranges: Sequence[tuple[int, int]],
-    window: Window,
+    window: CurveWindow,
     cutoffs: Cutoffs,
 ) -> Buckets:
     """The points of a piece of a segment that are in the ranges of rows and in the window."""
     found = []
     for stretch in stretches(part.segment.kind, table, row, only=name):
         if stretch.attempt == part.summary.attempt:
-            points = _within(singles(stretch), ranges)
+            points = _within(single_points(stretch), ranges)
             inside, _ = sift(points, window, cutoffs.get(stretch.attempt))
             found.append(points.pick(inside))
     return Buckets.join(found)
 
 
-def tail_points(view: View, kind: str, name: str, window: Window) -> Buckets:
+def tail_points(view: RunView, kind: str, name: str, window: CurveWindow) -> Buckets:
     """Points in the window that are not archived yet."""
     points = view.tail_points(kind, name)
     if window is EVERYTHING:
@@ -165,21 +180,23 @@ def tail_points(view: View, kind: str, name: str, window: Window) -> Buckets:
     return points if inside.all() else points.pick(inside)
 
 
-def kind_and_cutoffs(view: View, name: str) -> tuple[str, Cutoffs]:
+def kind_and_cutoffs(view: RunView, name: str) -> tuple[str, Cutoffs]:
     kind = DERIVED.get(name, METRICS)
     if kind != STEPS:
         return kind, view.cutoffs
-    # At a checkpoint after n steps, the step that begins at counter n is not among them.
+    # A checkpoint after n steps does not contain the step that begins at counter n.
     return kind, {attempt: cutoff - 1 for attempt, cutoff in view.cutoffs.items()}
 
 
-def parts_in(parts: Sequence[Part], window: Window, cutoffs: Cutoffs) -> list[Part]:
-    """Those that have points in the window."""
+def parts_in(parts: Sequence[SeriesPart], window: CurveWindow, cutoffs: Cutoffs) -> list[SeriesPart]:
+    """The parts with points in the window."""
     _, inside, cut = sifted(parts, window, cutoffs)
     return [part for part, is_chosen in zip(parts, (inside | cut).tolist(), strict=True) if is_chosen]
 
 
-def sifted(parts: Sequence[Part], window: Window, cutoffs: Cutoffs) -> tuple[Buckets, Column, Column]:
+def sifted(
+    parts: Sequence[SeriesPart], window: CurveWindow, cutoffs: Cutoffs
+) -> tuple[Buckets, Column, Column]:
     """Each part as one bucket; which are in the window whole, and which only in part."""
     buckets = from_summaries([part.summary for part in parts])
     attempts = np.array([part.summary.attempt for part in parts], np.int64)
@@ -192,8 +209,8 @@ def sifted(parts: Sequence[Part], window: Window, cutoffs: Cutoffs) -> tuple[Buc
     return buckets, inside, cut
 
 
-def estimate(parts: Sequence[Part], window: Window) -> int:
-    """About how many points are in the window, as if each part's were spread evenly."""
+def estimate(parts: Sequence[SeriesPart], window: CurveWindow) -> int:
+    """Estimated number of points in the window, as if the points of each part were spread evenly."""
     buckets = from_summaries([part.summary for part in parts])
     first, last = window.firsts(buckets), window.lasts(buckets)
     width = np.maximum(last - first, 1e-9)
@@ -202,7 +219,7 @@ def estimate(parts: Sequence[Part], window: Window) -> int:
 
 
 def joined_ranges(buckets: Buckets) -> list[tuple[int, int]]:
-    """The rows of these buckets, neighbours as one."""
+    """The row ranges of these buckets, adjacent ones merged."""
     ranges: list[tuple[int, int]] = []
     for row, count in zip(buckets.row.tolist(), buckets.count.tolist(), strict=True):
         if ranges and ranges[-1][1] == row:

@@ -1,4 +1,4 @@
-"""A run's episodes: listed in any order, and one of them whole."""
+"""A run's episodes: sorted pages, and single episodes with all their steps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runspine.grpc_errors import NotFound
-from runspine.run import Refused
+from runspine.domain.run import RunRefusedError
+from runspine.rpc.errors import NotFoundError
+from runspine.services.telemetry.core import steps
+from runspine.services.telemetry.core.arrays import numpy
+from runspine.services.telemetry.core.rows import (
+    ENVS,
+    EPISODES,
+    MADES,
+    RESET,
+    RESETS,
+    STEPS,
+    episodes_of,
+    placed_steps,
+)
+from runspine.services.telemetry.core.step_counter import PlacedBlock
+from runspine.services.telemetry.edges.run_views import RunView
+from runspine.services.telemetry.edges.segment_store import SegmentStore, group_range
 from runspine.wire.v1.manifest_pb2 import Segment
 from runspine.wire.v1.telemetry_pb2 import (
     BY_LENGTH,
@@ -24,67 +39,54 @@ from runspine.wire.v1.telemetry_pb2 import (
     Reset,
     StepBlock,
 )
-from services.telemetry.core import steps
-from services.telemetry.core.arrays import numpy
-from services.telemetry.core.counting import Placed
-from services.telemetry.core.rows import (
-    ENVS,
-    EPISODES,
-    MADES,
-    RESET,
-    RESETS,
-    STEPS,
-    episodes_of,
-    placed_steps,
-)
-from services.telemetry.edges.segment_store import SegmentStore, group_range
-from services.telemetry.edges.views import View
 
 Column = np.ndarray[Any, Any]
-# As tables, which take two or three times what the answer takes.
-MOST_BYTES = 128 << 20
+# Size of the tables, which is two or three times that of the answer.
+MAX_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An episode that has ended, and the position of the batch that said so."""
+class EndedEpisodeAt:
+    """An episode that has ended, and the position of the batch that reported it."""
 
     entry: EpisodeEntry
     position: int
 
 
-class Episodes:
+class EpisodeReader:
+    """Reads a run's episodes from segments and tails."""
+
     def __init__(self, store: SegmentStore) -> None:
         self._store = store
 
     async def page(
-        self, view: View, order: EpisodeOrder, descending: bool, start: int, size: int
+        self, view: RunView, order: EpisodeOrder, descending: bool, start: int, size: int
     ) -> tuple[list[EpisodeEntry], int]:
-        """Some of the episodes in an order, and how many there are."""
+        """A page of the episodes in an order, and the number of episodes."""
         by = {BY_RETURN: "return", BY_LENGTH: "steps"}.get(order)
-        shown, keys = await self._shown(view, by)
+        visible, keys = await self._visible(view, by)
         if keys is None:
-            ranked = np.arange(len(shown))[:: -1 if descending else 1]
+            ranked = np.arange(len(visible))[:: -1 if descending else 1]
         else:
-            # Equal ones in order of time, either way; what is not a number comes last.
+            # Equal values in order of time in both directions; NaN comes last.
             ranked = np.argsort(-keys if descending else keys, kind="stable")
         chosen = ranked[start : start + size]
-        return [found.entry for found in await self._at(view, shown, chosen)], len(shown)
+        return [found.entry for found in await self._at(view, visible, chosen)], len(visible)
 
-    async def at(self, view: View, index: int) -> Found:
-        shown, _ = await self._shown(view, None)
-        if index >= len(shown):
-            raise NotFound(f"run {view.run_id} has {len(shown)} episodes, and none at {index}")
-        return (await self._at(view, shown, np.array([index])))[0]
+    async def at(self, view: RunView, index: int) -> EndedEpisodeAt:
+        visible, _ = await self._visible(view, None)
+        if index >= len(visible):
+            raise NotFoundError(f"run {view.run_id} has {len(visible)} episodes, and none at {index}")
+        return (await self._at(view, visible, np.array([index])))[0]
 
-    async def ends(self, view: View) -> Column:
-        """When each episode ended, sorted."""
-        _, keys = await self._shown(view, "ended_at")
+    async def end_times(self, view: RunView) -> Column:
+        """The times at which episodes ended, sorted."""
+        _, keys = await self._visible(view, "ended_at")
         return np.sort(keys) if keys is not None else np.empty(0)
 
-    async def find(self, view: View, episode_id: str, attempt: int) -> Found | None:
-        """By name; of the newest attempt when none is given. None when no end of it was told."""
-        shown, _ = await self._shown(view, None)
+    async def find(self, view: RunView, episode_id: str, attempt: int) -> EndedEpisodeAt | None:
+        """Find an ended episode by id, in the newest attempt unless one is given."""
+        visible, _ = await self._visible(view, None)
         starts = _starts(view)
         for at in reversed(range(len(starts))):
             table = await self._table(view, at, ["episode_id", "attempt"])
@@ -92,13 +94,13 @@ class Episodes:
             if attempt:
                 same = same & (numpy(table, "attempt") == attempt)
             rows = np.flatnonzero(same) + starts[at]
-            places = np.flatnonzero(np.isin(shown, rows))
+            places = np.flatnonzero(np.isin(visible, rows))
             if len(places):
-                return (await self._at(view, shown, places[-1:]))[0]
+                return (await self._at(view, visible, places[-1:]))[0]
         return None
 
-    async def _shown(self, view: View, by: str | None) -> tuple[Column, Column | None]:
-        """Numbers of the rows that are shown, over all tables, and their values in one column."""
+    async def _visible(self, view: RunView, by: str | None) -> tuple[Column, Column | None]:
+        """Row numbers over all tables of the visible episodes, and their values in one column."""
         columns = [by] if by else []
         rows, keys = [np.empty(0, np.int64)], [np.empty(0)]
         for at, start in enumerate(_starts(view)):
@@ -118,19 +120,19 @@ class Episodes:
                 keys.append(numpy(table, by).astype(np.float64)[keep])
         return np.concatenate(rows), np.concatenate(keys) if by else None
 
-    async def _table(self, view: View, at: int, columns: list[str]) -> pa.Table:
+    async def _table(self, view: RunView, at: int, columns: list[str]) -> pa.Table:
         archived = view.archived[EPISODES]
         if at < len(archived):
             return await self._store.whole(archived[at], columns)
         return view.tables[EPISODES][at - len(archived)].select(columns)
 
-    async def _at(self, view: View, shown: Column, places: Column) -> list[Found]:
-        """The episodes at these places among those shown."""
+    async def _at(self, view: RunView, visible: Column, places: Column) -> list[EndedEpisodeAt]:
+        """The episodes at these indexes among the visible ones."""
         starts = np.array(_starts(view), np.int64)
         archived = view.archived[EPISODES]
-        wanted = shown[places]
+        wanted = visible[places]
         tables = np.searchsorted(starts, wanted, side="right") - 1
-        found: dict[int, Found] = {}
+        found: dict[int, EndedEpisodeAt] = {}
         for at in np.unique(tables).tolist():
             rows = (wanted[tables == at] - starts[at]).tolist()
             if at < len(archived):
@@ -143,21 +145,21 @@ class Episodes:
                 attempts, positions = numpy(taken, "attempt"), numpy(taken, "position")
                 for n, episode in enumerate(episodes_of(taken)):
                     entry = EpisodeEntry(attempt=int(attempts[n]), episode=episode)
-                    found[inside[n] + int(starts[at])] = Found(entry, int(positions[n]))
+                    found[inside[n] + int(starts[at])] = EndedEpisodeAt(entry, int(positions[n]))
         for place, row in zip(places.tolist(), wanted.tolist(), strict=True):
             found[row].entry.index = place
         return [found[row] for row in wanted.tolist()]
 
-    async def whole(
-        self, view: View, found: Found | None, episode_id: str, attempt: int
+    async def read(
+        self, view: RunView, found: EndedEpisodeAt | None, episode_id: str, attempt: int
     ) -> GetEpisodeResponse:
-        """One episode with how it began and every step of it."""
+        """One episode with its reset, its env and all its steps."""
         near = found.position if found else 1 << 62
         expected = int(found.entry.episode.steps) if found else 0
         blocks, newest = await self._blocks(view, episode_id, attempt, near, expected)
         reset, made = await self._beginning(view, episode_id, attempt or newest, near)
         if not found and not blocks and reset is None:
-            raise NotFound(f"run {view.run_id} has no episode {episode_id!r}")
+            raise NotFoundError(f"run {view.run_id} has no episode {episode_id!r}")
         answer = GetEpisodeResponse(blocks=blocks, reset=reset, env=made)
         if found:
             answer.entry.CopyFrom(found.entry)
@@ -167,36 +169,36 @@ class Episodes:
         return answer
 
     async def _blocks(
-        self, view: View, episode_id: str, attempt: int, near: int, expected: int
+        self, view: RunView, episode_id: str, attempt: int, near: int, expected: int
     ) -> tuple[list[StepBlock], int]:
         tables: dict[tuple[int, int], pa.Table] = {}
         have = 0
         for n, table in enumerate(await asyncio.to_thread(_tail_steps, view, episode_id)):
-            part = _of_episode(table, episode_id, attempt)
+            part = _select_episode(table, episode_id, attempt)
             if part.num_rows:
                 tables[len(view.archived[STEPS]) + n, 0] = part
                 have += part.num_rows
         async for at, group, table in self._outward(view.archived[STEPS], ["episode_id"], near, episode_id):
             if expected and have >= expected:
                 break
-            if not expected and have and _begun(tables.values()):
+            if not expected and have and _has_first_steps(tables.values()):
                 break
             if table is None:
                 continue
             [(_, whole)] = await self._store.groups(view.archived[STEPS][at], None, [group])
-            part = _of_episode(whole, episode_id, attempt)
+            part = _select_episode(whole, episode_id, attempt)
             if part.num_rows:
                 tables[at, group] = part
                 have += part.num_rows
-            if sum(part.nbytes for part in tables.values()) > MOST_BYTES:
-                raise Refused(
+            if sum(part.nbytes for part in tables.values()) > MAX_BYTES:
+                raise RunRefusedError(
                     f"episode {episode_id!r} has more steps than fit into one answer, {have} and more: "
                     "read them with StreamSteps or SQL"
                 )
         return await asyncio.to_thread(_decoded, view, tables)
 
     async def _beginning(
-        self, view: View, episode_id: str, attempt: int, near: int
+        self, view: RunView, episode_id: str, attempt: int, near: int
     ) -> tuple[Reset | None, EnvMade | None]:
         resets = [segment for segment in view.archived[ENVS] if segment.variant == RESETS]
         reset: Reset | None = None
@@ -208,7 +210,7 @@ class Episodes:
                 if table is None:
                     continue
                 [(_, whole)] = await self._store.groups(resets[at], None, [group])
-                part = _of_episode(whole, episode_id, attempt)
+                part = _select_episode(whole, episode_id, attempt)
                 part = part.filter(pc.equal(part.column("entry"), RESET))
                 if part.num_rows:
                     newest = int(np.argmax(numpy(part, "attempt")))
@@ -216,8 +218,8 @@ class Episodes:
                     break
         return reset, await self._made(view, attempt, reset or Reset(at=1 << 62))
 
-    async def _made(self, view: View, attempt: int, reset: Reset) -> EnvMade | None:
-        """What the slot was when the episode began, in this attempt or in the newest one before it."""
+    async def _made(self, view: RunView, attempt: int, reset: Reset) -> EnvMade | None:
+        """The env of the slot when the episode began, in this attempt or the newest one before it."""
         found: list[tuple[int, EnvMade]] = []
         for segment in view.archived[ENVS]:
             if segment.variant == MADES:
@@ -230,7 +232,7 @@ class Episodes:
         for arrival in view.tails[ENVS]:
             if arrival.batch.attempt <= attempt:
                 found += [(arrival.batch.attempt, made) for made in arrival.batch.envs.made]
-        # A slot may have had several envs, one after the other.
+        # A slot may have had several envs in succession.
         ranked = [
             (number, made.at <= reset.at, made.at if made.at <= reset.at else -made.at, place)
             for place, (number, made) in enumerate(found)
@@ -241,7 +243,7 @@ class Episodes:
     async def _outward(
         self, segments: Sequence[Segment], columns: list[str], near: int, episode_id: str
     ) -> AsyncIterator[tuple[int, int, pa.Table | None]]:
-        """Row groups from those nearest to a position on; with a table where the episode is named."""
+        """Row groups in order of distance to a position; with a table if the group holds the episode."""
         places: list[tuple[int, int, int]] = []
         for at, segment in enumerate(segments):
             footer = await self._store.footer(segment.key, segment.size)
@@ -254,46 +256,46 @@ class Episodes:
             yield at, group, table if named else None
 
 
-def _tail_steps(view: View, episode_id: str) -> list[pa.Table]:
-    """Steps of the episode that are not archived yet; only they become tables."""
+def _tail_steps(view: RunView, episode_id: str) -> list[pa.Table]:
+    """Tables of the episode's steps that are not archived yet."""
     placed = [p for p in placed_steps(view.tails[STEPS]) if p.block.episode_id == episode_id]
     return list(steps.encode(placed, view.before[STEPS]).values()) if placed else []
 
 
-def _counts(view: View) -> list[int]:
+def _counts(view: RunView) -> list[int]:
     return [*(s.rows for s in view.archived[EPISODES]), *(t.num_rows for t in view.tables[EPISODES])]
 
 
-def _starts(view: View) -> list[int]:
+def _starts(view: RunView) -> list[int]:
     """The number of the first row of each table."""
     counts = _counts(view)
     return [sum(counts[:at]) for at in range(len(counts))]
 
 
-def _of_episode(table: pa.Table, episode_id: str, attempt: int) -> pa.Table:
+def _select_episode(table: pa.Table, episode_id: str, attempt: int) -> pa.Table:
     mask = pc.equal(table.column("episode_id"), episode_id)
     if attempt:
         mask = pc.and_(mask, pc.less_equal(table.column("attempt"), attempt))
     return table.filter(mask)
 
 
-def _begun(tables: Any) -> bool:
-    """Whether the first step of every agent is there."""
+def _has_first_steps(tables: Any) -> bool:
+    """Whether the first step of every agent is in the tables."""
     joined = pa.concat_tables([t.select(["agent_id", "first_step"]) for t in tables]).unify_dictionaries()
     agents = np.array(joined.column("agent_id").to_pylist())
     firsts = numpy(joined, "first_step")
     return all((firsts[agents == agent] == 0).any() for agent in np.unique(agents))
 
 
-def _decoded(view: View, tables: dict[tuple[int, int], pa.Table]) -> tuple[list[StepBlock], int]:
-    """Blocks in the order of their steps, without what a later attempt took the place of."""
-    placed: list[Placed] = []
+def _decoded(view: RunView, tables: dict[tuple[int, int], pa.Table]) -> tuple[list[StepBlock], int]:
+    """Visible blocks in the order of their steps, and their newest attempt."""
+    placed: list[PlacedBlock] = []
     variants: dict[str, list[pa.Table]] = {}
     for key in sorted(tables):
         variants.setdefault(str(tables[key].schema), []).append(tables[key])
     for parts in variants.values():
         whole = pa.concat_tables(parts).unify_dictionaries()
-        placed += steps.decode(steps.shown(whole, view.cutoffs))
+        placed += steps.decode(steps.visible_steps(whole, view.cutoffs))
     placed.sort(
         key=lambda p: (p.block.slot, p.block.agent_id, p.attempt, p.block.first_step, p.position, p.order)
     )

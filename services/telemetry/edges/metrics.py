@@ -1,4 +1,4 @@
-"""What Prometheus is told. No run id is a label."""
+"""Prometheus metrics of the telemetry service. No run id is a label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from prometheus_client import Counter, Gauge, Histogram
 STREAMS = Gauge("runspine_telemetry_log_streams", "Callers that read logs now")
 LINES = Counter("runspine_telemetry_log_lines", "Log lines sent to callers")
 FOLLOWERS = Gauge("runspine_telemetry_followers", "Callers that follow steps, episodes or metrics now")
-MISSED = Counter("runspine_telemetry_missed_batches", "Batches passed over for callers that were too slow")
+MISSED = Counter("runspine_telemetry_missed_batches", "Batches skipped for callers that were too slow")
 
 BATCHES = Counter("runspine_ingest_batches", "Batches taken from the stream", ["kind"])
 BYTES = Counter("runspine_ingest_bytes", "Bytes taken from the stream")
@@ -15,7 +15,7 @@ DUPLICATES = Counter("runspine_ingest_duplicates", "Batches that were on the str
 MALFORMED = Counter("runspine_ingest_malformed", "Messages on the stream that are no batch")
 ROWS = Counter("runspine_ingest_rows", "Rows committed to segments", ["kind"])
 COMMITS = Counter("runspine_ingest_commits", "Manifests written")
-LOST = Counter("runspine_ingest_commits_lost", "Commits that another process was faster with")
+LOST = Counter("runspine_ingest_commits_lost", "Commits that another process made first")
 COMMIT_SECONDS = Histogram("runspine_ingest_commit_seconds", "From the first byte written to the manifest")
 LAG = Gauge("runspine_ingest_lag_messages", "Messages on the stream that are not in segments yet")
 BUFFERED = Gauge("runspine_ingest_buffered_bytes", "Bytes that wait for the next commit")

@@ -1,34 +1,43 @@
-"""Deals an archive's runs out anew, over another number of partitions. No ingest may run meanwhile.
+"""Distributes the runs of an archive over another number of partitions. No ingest may run meanwhile.
 
-Segments stay where they are: only manifests are written. The new chains begin with a full manifest each,
-at the oldest cursor of the old ones; what those had archived beyond it is known by its batch numbers.
-Until the mark is set the old chains are the truth, from then on the new ones: killed at any moment, it
-is run again.
+Segments stay where they are: only manifests are written. Each new chain begins with a full manifest at the
+oldest cursor of the old chains; batches that were archived after it are known by their numbers.
+The old chains are valid until the mark is set, the new ones from then on. After a crash at any moment, run
+it again.
 """
 
 from __future__ import annotations
 
-import time
-
-from runspine.ranged_blobs import RangedBlobs
+from runspine.clock import now_micros
+from runspine.services.telemetry.core.manifest import (
+    PREFIX,
+    ArchiveState,
+    chain_prefix,
+    manifest_key,
+    pack,
+    partition_of,
+)
+from runspine.services.telemetry.edges.manifest_chain import ManifestChain, partitionings
+from runspine.storage.ranged_blobs import RangedBlobs
 from runspine.wire.v1.manifest_pb2 import Manifest
-from services.telemetry.core.manifest import PREFIX, Archive, chain_prefix, manifest_key, pack, partition_of
-from services.telemetry.edges.chain import Chain, partitionings
 
-# Names the number of partitions that is the truth while both exist.
+# Holds the number of partitions that is valid while chains of both numbers exist.
 MARK = "telemetry/repartitioned"
 
 
-class InUse(Exception):
+class ArchiveInUseError(Exception):
     """An ingest process wrote to the archive meanwhile."""
 
 
-class Unfinished(Exception):
-    """An earlier change to another number was begun and has to be ended first."""
+class RepartitionUnfinishedError(Exception):
+    """An earlier change to another number of partitions is unfinished and must be finished first."""
 
 
 async def repartition(blobs: RangedBlobs, partitions: int) -> int:
-    """How many runs were dealt out, 0 when the number is the same. Raises InUse, Unfinished."""
+    """Returns how many runs were distributed, 0 when the number is unchanged.
+
+    Raises ArchiveInUseError, RepartitionUnfinishedError.
+    """
     mark = await blobs.get(MARK)
     if mark is not None:
         partitions_decided = int(mark)
@@ -36,29 +45,31 @@ async def repartition(blobs: RangedBlobs, partitions: int) -> int:
         if partitions_decided == partitions:
             return 0
     made_with = await partitionings(blobs)
-    # Without a mark, new chains are what a process that died has left.
+    # Without a mark, new chains were left behind by a process that was killed.
     await _remove(blobs, [n for n in made_with if n == partitions and len(made_with) > 1])
     others = [n for n in made_with if n != partitions]
     if len(others) > 1:
-        raise Unfinished(f"a change between {others} partitions was cut short: run it again to one of these")
+        raise RepartitionUnfinishedError(
+            f"a change between {others} partitions is unfinished: run it again with one of these numbers"
+        )
     if not others:
         return 0
     [old] = others
-    chains = [Chain(blobs, n, old) for n in range(old)]
+    chains = [ManifestChain(blobs, n, old) for n in range(old)]
     for chain in chains:
         await chain.load()
-    for manifest in dealt([chain.archive for chain in chains], partitions, time.time_ns() // 1000):
+    for manifest in first_manifests([chain.archive for chain in chains], partitions, now_micros()):
         await blobs.put(manifest_key(manifest.partition, partitions, 1), pack(manifest))
     if any([await chain.refresh() for chain in chains]):
         await _remove(blobs, [partitions])
-        raise InUse("an ingest process is running: stop every telemetry service, then try again")
+        raise ArchiveInUseError("an ingest process is running: stop every telemetry service, then try again")
     await blobs.put(MARK, str(partitions).encode())
     await _finish(blobs, partitions)
     return len({run_id for chain in chains for run_id, _ in chain.archive.segments})
 
 
-def dealt(old: list[Archive], partitions: int, at: int) -> list[Manifest]:
-    """The first manifest of each new partition. Pure."""
+def first_manifests(old: list[ArchiveState], partitions: int, at: int) -> list[Manifest]:
+    """The first manifest of each new partition."""
     cursor = min(archive.cursor for archive in old)
     manifests = [
         Manifest(

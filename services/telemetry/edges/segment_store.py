@@ -1,4 +1,4 @@
-"""Segments in S3: written and proven, read whole or in part."""
+"""Segments in S3: written and verified, read whole or in part."""
 
 from __future__ import annotations
 
@@ -6,55 +6,57 @@ import asyncio
 import hashlib
 import io
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runspine.ranged_blobs import RangedBlobs
+from runspine.services.telemetry.core import parquet
+from runspine.services.telemetry.core.segments import NewSegment
+from runspine.services.telemetry.edges.metrics import CACHE_BYTES, SEGMENT_BYTES
+from runspine.storage.ranged_blobs import RangedBlobs
 from runspine.wire.v1.manifest_pb2 import Segment
-from services.telemetry.core import parquet
-from services.telemetry.core.segments import Made
-from services.telemetry.edges.metrics import CACHE_BYTES, SEGMENT_BYTES
 
 T = TypeVar("T")
-# The end of a file holds its footer, and of levels also the coarse ones.
+# The end of a file holds its footer, and that of a levels file also the coarse levels.
 TAIL_BYTES = 64 << 10
-AT_ONCE = 8
+MAX_CONCURRENT = 8
 
 
-class NotStored(Exception):
-    """What was read back is not what was written."""
+class SegmentNotStoredError(Exception):
+    """The stored object is missing or differs from what was written."""
 
 
-class Gone(Exception):
-    """The segment was replaced by another since it was looked up."""
+class SegmentGoneError(Exception):
+    """The segment was replaced by another since its lookup."""
 
 
 class SegmentStore:
+    """Stores segments in S3 and reads them, with a cache of footers and levels."""
+
     def __init__(self, blobs: RangedBlobs, cache_bytes: int) -> None:
         self._blobs = blobs
-        self._cache = Cache(cache_bytes)
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._cache = SizedCache(cache_bytes)
+        self._room = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def put(self, made: Made) -> None:
-        """Store its objects and read them back. Raises NotStored, BlobsUnavailable."""
+    async def put(self, made: NewSegment) -> None:
+        """Store its objects and read them back. Raises SegmentNotStoredError, BlobsUnavailableError."""
         for key, data in made.objects.items():
             async with self._room:
                 await self._blobs.put(key, data)
                 if await self._blobs.get(key) != data:
-                    raise NotStored(f"{key} does not read back as it was written")
+                    raise SegmentNotStoredError(f"{key} does not read back as it was written")
         SEGMENT_BYTES.labels(made.segment.kind).observe(made.segment.size)
 
     async def whole(self, segment: Segment, columns: list[str] | None = None) -> pa.Table:
-        """All rows, from bytes that match their digest."""
+        """All rows, after checking the digest of the bytes."""
         async with self._room:
             data = await self._blobs.get(segment.key)
             if data is None:
-                raise Gone(segment.key)
-            return await asyncio.to_thread(_proven, segment, data, columns)
+                raise SegmentGoneError(segment.key)
+            return await asyncio.to_thread(_verified, segment, data, columns)
 
     async def rows(
         self, segment: Segment, columns: list[str] | None, ranges: Sequence[tuple[int, int]]
@@ -73,8 +75,34 @@ class SegmentStore:
             segment.key, segment.size, footer, columns, [(group, starts[group]) for group in wanted]
         )
 
+    async def pieces(
+        self, segment: Segment, wanted: Sequence[int], max_bytes: int
+    ) -> AsyncGenerator[pa.Table, None]:
+        """The rows of these row groups in order, about `max_bytes` at a time."""
+        footer = await self.footer(segment.key, segment.size)
+
+        def start(group: int) -> Iterator[pa.RecordBatch]:
+            stored = footer.row_group(group)
+            rows = max(1, stored.num_rows * max_bytes // max(1, stored.total_byte_size))
+            large = stored_bytes(stored) > max_bytes
+            file = self._open(segment.key, segment.size, footer, buffer_size=max_bytes if large else 0)
+            return iter(file.iter_batches(batch_size=min(rows, stored.num_rows), row_groups=[group]))
+
+        def following(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+            with checking_pages(segment.key):
+                return next(batches, None)
+
+        for group in wanted:
+            batches = start(group)
+            while True:
+                async with self._room:
+                    batch = await asyncio.to_thread(following, batches)
+                if batch is None:
+                    break
+                yield pa.Table.from_batches([batch])
+
     async def level(self, segment: Segment, size: int) -> pa.Table:
-        """One level of a segment's charts."""
+        """One level of a segment's series."""
         return await self._cached((segment.levels_key, size), lambda: self._read_level(segment, size))
 
     async def footer(self, key: str, size: int) -> pq.FileMetaData:
@@ -89,7 +117,7 @@ class SegmentStore:
             return await asyncio.to_thread(self._level, segment, size)
 
     def _level(self, segment: Segment, size: int) -> pa.Table:
-        with undamaged(segment.levels_key):
+        with checking_pages(segment.levels_key):
             return self._read_level_groups(segment, size)
 
     def _read_level_groups(self, segment: Segment, size: int) -> pa.Table:
@@ -106,7 +134,7 @@ class SegmentStore:
         wanted: Sequence[tuple[int, int]],
     ) -> list[tuple[int, pa.Table]]:
         def read(group: int) -> pa.Table:
-            with undamaged(key):
+            with checking_pages(key):
                 return self._open(key, size, footer).read_row_group(group, columns=columns)
 
         async def one(group: int, start: int) -> tuple[int, pa.Table]:
@@ -115,10 +143,17 @@ class SegmentStore:
 
         return await asyncio.gather(*(one(group, start) for group, start in wanted))
 
-    def _open(self, key: str, size: int, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    def _open(
+        self, key: str, size: int, footer: pq.FileMetaData | None = None, *, buffer_size: int = 0
+    ) -> pq.ParquetFile:
+        """With `buffer_size`, columns are read that many bytes at a time, else each whole."""
         file = RangedFile(self._blobs, key, size)
         return pq.ParquetFile(
-            pa.PythonFile(file, mode="r"), metadata=footer, pre_buffer=True, page_checksum_verification=True
+            pa.PythonFile(file, mode="r"),
+            metadata=footer,
+            pre_buffer=not buffer_size,
+            buffer_size=buffer_size,
+            page_checksum_verification=True,
         )
 
     async def _cached(self, key: tuple[str, int], read: Callable[[], Any]) -> Any:
@@ -130,23 +165,28 @@ class SegmentStore:
 
 
 @contextmanager
-def undamaged(key: str) -> Iterator[None]:
-    """Pages carry checksums: one that does not match is damage, not trouble with the network."""
+def checking_pages(key: str) -> Iterator[None]:
+    """Raise SegmentNotStoredError for a page whose checksum does not match."""
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
-        raise NotStored(f"{key} was changed since it was written: {error}") from error
+        raise SegmentNotStoredError(f"{key} was changed since it was written: {error}") from error
 
 
-def _proven(segment: Segment, data: bytes, columns: list[str] | None) -> pa.Table:
+def _verified(segment: Segment, data: bytes, columns: list[str] | None) -> pa.Table:
     if hashlib.sha256(data).digest() != segment.sha256:
-        raise NotStored(f"{segment.key} was changed since it was written")
+        raise SegmentNotStoredError(f"{segment.key} was changed since it was written")
     return parquet.from_bytes(data, columns)
 
 
 def size_of(found: Any) -> int:
-    # A parsed footer takes several times its bytes.
+    # A parsed footer takes several times its size.
     return int(found.serialized_size) * 8 if isinstance(found, pq.FileMetaData) else int(found.nbytes)
+
+
+def stored_bytes(group: pq.RowGroupMetaData) -> int:
+    """Bytes of a row group in its object."""
+    return sum(int(group.column(at).total_compressed_size) for at in range(group.num_columns))
 
 
 def group_starts(footer: pq.FileMetaData) -> list[int]:
@@ -170,12 +210,12 @@ def groups_of(footer: pq.FileMetaData, ranges: Sequence[tuple[int, int]]) -> lis
 def group_range(footer: pq.FileMetaData, group: int, column: str) -> tuple[int, int]:
     """Smallest and largest value of a column in a row group."""
     at = footer.schema.to_arrow_schema().get_field_index(column)
-    told = footer.row_group(group).column(at).statistics
-    return int(told.min), int(told.max)
+    statistics = footer.row_group(group).column(at).statistics
+    return int(statistics.min), int(statistics.max)
 
 
 class RangedFile(io.RawIOBase):
-    """An object in S3 as a file that is read where it is asked for."""
+    """An object in S3 as a file, of which only the requested ranges are read."""
 
     def __init__(self, blobs: RangedBlobs, key: str, size: int) -> None:
         self._blobs, self._key, self._size = blobs, key, size
@@ -215,12 +255,12 @@ class RangedFile(io.RawIOBase):
     def _fetch(self, start: int, length: int) -> bytes:
         data = self._blobs.read_range(self._key, start, length)
         if data is None:
-            raise Gone(self._key)
+            raise SegmentGoneError(self._key)
         return data
 
 
-class Cache:
-    """The newest used things, up to a size."""
+class SizedCache:
+    """A least-recently-used cache with a limit in bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,7 +1,7 @@
-"""Read-only SQL over a run's tables, in a process of its own that can be ended.
+"""Read-only SQL over a run's tables, in a child process that can be killed.
 
-The segments are copied to a local folder, and DuckDB in a child process may read those files and
-nothing else. One question at a time.
+The segments are copied to a local folder, and DuckDB in the child process can read only those files.
+One query runs at a time.
 """
 
 from __future__ import annotations
@@ -15,30 +15,34 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 
-from runspine.grpc_errors import InvalidInput
-from runspine.ranged_blobs import RangedBlobs
-from runspine.run import Refused
+from runspine.domain.run import RunRefusedError
+from runspine.errors import Violation
+from runspine.rpc.errors import InvalidInputError
+from runspine.services.telemetry.core.rows import KINDS
+from runspine.services.telemetry.edges.run_views import RunView, RunViews
+from runspine.services.telemetry.edges.segment_store import SegmentGoneError
+from runspine.storage.ranged_blobs import RangedBlobs
 from runspine.wire.v1.manifest_pb2 import Segment
-from services.telemetry.core.rows import KINDS
-from services.telemetry.edges.segment_store import Gone
-from services.telemetry.edges.views import View, Views
 
-PIECE = 1 << 20
+CHUNK_BYTES = 1 << 20
 BAD_QUERY = 3
 
 
-class _Flaw(NamedTuple):
-    field: str
-    message: str
+class SqlRunner:
+    """Runs SQL queries in child processes over local copies of segments."""
 
-
-class Sql:
     def __init__(
-        self, views: Views, blobs: RangedBlobs, folder: Path, disk_bytes: int, memory_mib: int, seconds: float
+        self,
+        views: RunViews,
+        blobs: RangedBlobs,
+        folder: Path,
+        disk_bytes: int,
+        memory_mib: int,
+        seconds: float,
     ) -> None:
         self._views = views
         self._blobs = blobs
@@ -49,10 +53,10 @@ class Sql:
         self._turn = asyncio.Lock()
 
     async def query(self, run_id: str, query: str, max_rows: int) -> AsyncGenerator[bytes, None]:
-        """The answer as an Arrow stream, in pieces."""
+        """The result as chunks of an Arrow stream."""
         kinds = [kind for kind in KINDS if re.search(rf"\b{kind}\b", query)]
         async with self._turn:
-            view = await self._views.of(run_id, *kinds)
+            view = await self._views.view(run_id, *kinds)
             with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
                 files = {kind: await self._files(view, kind, Path(scratch)) for kind in kinds}
                 task = {
@@ -66,9 +70,9 @@ class Sql:
                 async for piece in self._child(task):
                     yield piece
 
-    async def _files(self, view: View, kind: str, scratch: Path) -> list[list[str]]:
-        """Local copies, by variant; what is not archived yet is written beside them."""
-        self._tidy(sum(segment.size for segment in view.archived[kind]))
+    async def _files(self, view: RunView, kind: str, scratch: Path) -> list[list[str]]:
+        """Local copies of the segments by variant, with files of the batches that are not archived yet."""
+        self._make_room(sum(segment.size for segment in view.archived[kind]))
         variants: dict[str, list[str]] = {}
         for segment in view.archived[kind]:
             variants.setdefault(segment.variant, []).append(str(await self._local(segment)))
@@ -85,14 +89,14 @@ class Sql:
             return path
         draft = path.with_suffix(".part")
         if not await self._blobs.get_file(segment.key, draft):
-            raise Gone(segment.key)
+            raise SegmentGoneError(segment.key)
         draft.rename(path)
         return path
 
-    def _tidy(self, needed: int) -> None:
-        """Make room, the least used first."""
+    def _make_room(self, needed: int) -> None:
+        """Remove local copies, the least recently used first, until the needed bytes fit."""
         if needed > self._disk:
-            raise Refused(
+            raise RunRefusedError(
                 f"this table takes {needed >> 20} MiB, more than the {self._disk >> 20} MiB "
                 "that RUNSPINE_SQL_DISK_MIB allows"
             )
@@ -111,34 +115,34 @@ class Sql:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(self._seconds):
-                while piece := await asyncio.to_thread(os.read, process.stdout.fileno(), PIECE):
+                while piece := await asyncio.to_thread(os.read, process.stdout.fileno(), CHUNK_BYTES):
                     yield piece
                 code = await asyncio.to_thread(process.wait)
         except TimeoutError as error:
-            raise Refused(f"the query took longer than {self._seconds:g} s") from error
+            raise RunRefusedError(f"the query took longer than {self._seconds:g} s") from error
         finally:
-            # Its end also ends a thread that still waits for its words.
+            # Killing the child also ends a thread that still reads from its stdout.
             process.kill()
             await asyncio.to_thread(process.wait)
             process.stdout.close()
-        said = (scratch / "complaint").read_text(errors="replace").strip()
+        stderr = (scratch / "stderr").read_text(errors="replace").strip()
         if code == BAD_QUERY:
-            raise InvalidInput([_Flaw("query", said)])
+            raise InvalidInputError([Violation("query", stderr)])
         if code:
-            raise Refused(
-                f"the query ended with {code}: {said[-300:] or 'it needs more memory than it may have'}"
+            raise RunRefusedError(
+                f"the query ended with {code}: {stderr[-300:] or 'it needs more memory than it may have'}"
             )
 
 
 def _start(scratch: Path) -> subprocess.Popen[bytes]:
-    """By Python's own means, which use vfork. Started by the event loop, which forks, the child of this
-    process with its many threads ended now and then with a segmentation fault."""
-    with (scratch / "complaint").open("wb") as complaint:
+    """Start the child with subprocess, which uses vfork. The event loop's way forks, and a forked child of
+    this process with its many threads sometimes crashed with a segmentation fault."""
+    with (scratch / "stderr").open("wb") as stderr:
         return subprocess.Popen(
-            [sys.executable, "-m", "services.telemetry.sql_child", str(scratch / "task.json")],
-            # Nothing of this service's environment, which holds its passwords.
+            [sys.executable, "-m", "runspine.services.telemetry.sql_child", str(scratch / "task.json")],
+            # This service's environment holds passwords: the child does not inherit it.
             env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=complaint,
+            stderr=stderr,
         )

@@ -1,25 +1,26 @@
-"""Removes from the TELEMETRY stream what every partition has archived."""
+"""Removes batches from the TELEMETRY stream that every partition has archived."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 
 import structlog
 
-from runspine.log.link import Link, Unreachable
-from runspine.log.subjects import TELEMETRY
-from services.telemetry.edges import metrics
-from services.telemetry.edges.chain import Catalog
+from runspine.eventlog.api import ask
+from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
+from runspine.eventlog.server_errors import ServerRefusedError
+from runspine.eventlog.subjects import TELEMETRY
+from runspine.services.telemetry.edges import metrics
+from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
 
 log = structlog.get_logger()
 
 
 class Trimmer:
-    """Waits a little after a commit, so that every reader has heard of it before the stream is cut."""
+    """Trims the stream some seconds after a commit, so that every reader knows the commit by then."""
 
-    def __init__(self, link: Link, catalog: Catalog, wait: float) -> None:
+    def __init__(self, link: NatsConnection, catalog: ArchiveCatalog, wait: float) -> None:
         self._link = link
         self._catalog = catalog
         self._wait = wait
@@ -41,14 +42,13 @@ class Trimmer:
         due = [cursor for at, cursor in self._committed if time.monotonic() - at >= self._wait]
         if not due:
             return
-        body = json.dumps({"seq": due[-1] + 1}).encode()
         try:
-            answer = json.loads((await self._link.request(f"$JS.API.STREAM.PURGE.{TELEMETRY}", body)).data)
-        except Unreachable as error:
+            answer = await ask(self._link, f"STREAM.PURGE.{TELEMETRY}", {"seq": due[-1] + 1})
+        except NatsUnreachableError as error:
             log.info("trim.waiting", error=str(error))
             return
-        if "error" in answer:
-            log.warning("trim.refused", error=answer["error"].get("description"))
+        except ServerRefusedError as error:
+            log.warning("trim.refused", error=str(error))
             return
         self._committed = self._committed[len(due) :]
         self._trimmed = due[-1]

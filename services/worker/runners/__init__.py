@@ -1,1 +1,1 @@
-"""Runners that come with the worker."""
+"""The runners that ship with the worker: adapters that turn a spec into a command."""

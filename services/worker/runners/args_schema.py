@@ -1,7 +1,7 @@
 """The parameters of a script in CleanRL's style, read from its source without running it. Pure.
 
-Such a script has a dataclass `Args`: a type and a default for each field, and under it a string, or
-beside it a comment, that says what it is for. Choices come from `Literal`, ranges from our
+Such a script has a dataclass `Args`: a type and a default for each field, and a string below it or a comment
+on its line as help. Choices come from `Literal`, ranges from
 `Annotated[float, Range(0, 1)]`.
 """
 
@@ -31,22 +31,22 @@ _TYPES = {
     "dict": MAP,
     "Dict": MAP,
 }
-_OF_VALUE = {bool: BOOLEAN, int: INTEGER, float: NUMBER, str: TEXT, list: LIST, tuple: LIST, dict: MAP}
+_VALUE_TYPES = {bool: BOOLEAN, int: INTEGER, float: NUMBER, str: TEXT, list: LIST, tuple: LIST, dict: MAP}
 
 
-class NoSchema(Exception):
-    """The source has no arguments that can be read; the message says why."""
+class NoSchemaError(Exception):
+    """The source has no arguments that can be read; the message states why."""
 
 
 def params_of(source: str, *, name: str = "Args", without: frozenset[str] = frozenset()) -> list[Param]:
-    """The fields of the script's arguments, in their order. Raises NoSchema."""
+    """The parameters of the script, in their order. Raises NoSchemaError."""
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
-        raise NoSchema(f"line {error.lineno}: {error.msg}") from error
+        raise NoSchemaError(f"line {error.lineno}: {error.msg}") from error
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
     if not classes:
-        raise NoSchema(f"there is no class {name}")
+        raise NoSchemaError(f"there is no class {name}")
     comments = _comments(source)
     fields = _fields(classes[-1].body)
     params = [_param(field, text, comments) for field, text in fields]
@@ -59,7 +59,7 @@ def summary_of(source: str) -> str:
 
 
 def _fields(body: list[ast.stmt]) -> Iterator[tuple[ast.AnnAssign, str]]:
-    """Each field with the string under it."""
+    """Each field with the string below it."""
     for index, node in enumerate(body):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
@@ -92,14 +92,14 @@ def _param(field: ast.AnnAssign, text: str, comments: dict[int, str]) -> Param |
         if param.type == NUMBER and param.default.HasField("integer"):
             param.default.number = float(value)
         elif not param.type:
-            param.type = _OF_VALUE.get(type(value), TEXT)
+            param.type = _VALUE_TYPES.get(type(value), TEXT)
     param.type = param.type or TEXT
     param.required = field.value is None
     return param
 
 
 def _describe(param: Param, annotation: ast.expr) -> None:
-    """Type, choices and range from an annotation; the type stays open when it is none of ours."""
+    """Type, choices and range from an annotation; unspecified for unknown types."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = ast.parse(annotation.value, mode="eval").body
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
@@ -122,7 +122,7 @@ def _describe(param: Param, annotation: ast.expr) -> None:
         case "Literal":
             values = [value for known, value in map(_default, inner) if known and value is not None]
             param.choices.extend(str(value) for value in values)
-            param.type = _OF_VALUE.get(type(values[0]), TEXT) if values else TEXT
+            param.type = _VALUE_TYPES.get(type(values[0]), TEXT) if values else TEXT
         case other:
             param.type = _TYPES.get(other, ParamType.PARAM_TYPE_UNSPECIFIED)
 
@@ -149,7 +149,7 @@ def _default(node: ast.expr | None) -> tuple[bool, Any]:
 
 
 def _literal(node: ast.expr) -> Any:
-    """Literals, sums, `int(1e6)`, and `field(default=…)` or `field(default_factory=lambda: …)`."""
+    """Literals, arithmetic, `int(1e6)`, and `field(default=…)` or `field(default_factory=lambda: …)`."""
     match node:
         case ast.BinOp():
             left, right = _literal(node.left), _literal(node.right)
@@ -174,7 +174,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _calculate(operation: ast.operator, left: Any, right: Any) -> float:
-    """The sums that people write in defaults, such as 10 * 1000 and 2**14."""
+    """Arithmetic in defaults, such as 10 * 1000 and 2**14."""
     if not all(isinstance(side, int | float) and abs(side) < 1e18 for side in (left, right)):
         raise ValueError("not a number")
     try:
@@ -192,7 +192,7 @@ def _calculate(operation: ast.operator, left: Any, right: Any) -> float:
             case ast.Pow() if abs(right) <= 64:
                 result = left**right
             case _:
-                raise ValueError("not an operation we know")
+                raise ValueError("not a known operation")
     except (ZeroDivisionError, OverflowError) as error:
         raise ValueError("not a number") from error
     if not isinstance(result, int | float) or not math.isfinite(result):

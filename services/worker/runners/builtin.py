@@ -1,4 +1,4 @@
-"""The builtin runner: our own PPO, DQN, SAC and tabular Q-learning on any Gymnasium env."""
+"""The builtin runner: Runspine's own PPO, DQN, SAC and tabular Q-learning on any Gymnasium env."""
 
 from __future__ import annotations
 
@@ -7,36 +7,40 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runspine.nearest import not_accepted
-from runspine.plain import plain_value
-from runspine.runners import Launch, NotReady
+import runspine
+from runspine.domain.defaults import DEFAULT_SEED
+from runspine.runners import Launch, NotReadyError
+from runspine.services.worker.runners.args_schema import params_of, summary_of
+from runspine.services.worker.runners.env_check import EnvSpaces, check_env, env_kwargs, missing_packages
+from runspine.services.worker.runners.evaluation import launch_evaluation
+from runspine.services.worker.runners.play import launch_play
+from runspine.spec.nearest import not_accepted
+from runspine.spec.plain import plain_value
+from runspine.trainers import fork_file
 from runspine.wire.v1.runner_pb2 import AlgoInfo, RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, RunSpec
-from services.worker import forking
-from services.worker.evaluation.launching import launch_evaluation
-from services.worker.play.launching import launch_play
-from services.worker.runners.args_schema import params_of, summary_of
-from services.worker.runners.env_check import EnvSpaces, check_env, env_kwargs, what_is_missing
 
-ALGORITHMS = Path(__file__).parents[1] / "algorithms"
+ALGORITHMS = Path(runspine.__file__).parent / "trainers" / "builtin"
 NAMES = ("ppo", "dqn", "sac", "qlearning")
 PACKAGES = ("torch", "gymnasium", "numpy", "tyro")
 EXTRA = "runspine[builtin]"
-# Given by fields of the spec itself.
+# Given by fields of the spec.
 FROM_SPEC = frozenset({"env_id", "env_kwargs", "seed", "total_timesteps"})
 
 
 class BuiltinRunner:
+    """Runs the algorithms of runspine.trainers.builtin."""
+
     def info(self) -> RunnerInfo:
         return RunnerInfo(
             name="builtin",
-            summary="our own algorithms in one readable file each, on any Gymnasium env; resumes exactly",
+            summary="Runspine's algorithms in one readable file each, on any Gymnasium env; resumes exactly",
             modes=[TRAIN, EVALUATE, PLAY],
             algos=[algo_info(name) for name in NAMES],
             resumes=True,
             warm_starts=True,
             open_envs=True,
-            not_ready=what_is_missing("builtin", PACKAGES, EXTRA),
+            not_ready=missing_packages("builtin", PACKAGES, EXTRA),
             uses_gpu=True,
             action_spaces=["Discrete", "Box"],
             observation_spaces=["Discrete", "Box", "MultiDiscrete", "MultiBinary", "Tuple", "Dict"],
@@ -50,28 +54,29 @@ class BuiltinRunner:
         if spec.mode == PLAY:
             return launch_play(spec, run_dir, python)
         if spec.algo not in NAMES:
-            raise NotReady(f"algo {not_accepted(spec.algo, NAMES)}")
+            raise NotReadyError(f"algo {not_accepted(spec.algo, NAMES)}")
         spaces = check_env(python, spec, PACKAGES, EXTRA)
         if reason := unfit(spec.algo, spec.env, spaces):
-            raise NotReady(reason)
+            raise NotReadyError(reason)
         variables = {}
         if spec.HasField("fork"):
-            variables[forking.VARIABLE] = forking.write_fork(spec.fork, run_dir)
+            variables[fork_file.VARIABLE] = fork_file.write_fork(spec.fork, run_dir)
         return Launch(command(python, spec), run_dir, variables)
 
 
 @cache
 def algo_info(name: str) -> AlgoInfo:
+    """Summary and parameters of an algorithm, read from its source."""
     source = (ALGORITHMS / f"{name}.py").read_text()
     return AlgoInfo(name=name, summary=summary_of(source), params=params_of(source, without=FROM_SPEC))
 
 
 def command(python: str, spec: RunSpec) -> list[str]:
-    """Every argument in sight, in the words of the algorithm's own command line."""
-    words = [python, "-m", f"services.worker.algorithms.{spec.algo}", "--env-id", spec.env]
+    """The algorithm's command line with every argument."""
+    words = [python, "-m", f"runspine.trainers.builtin.{spec.algo}", "--env-id", spec.env]
     if spec.env_kwargs:
         words += ["--env-kwargs", json.dumps(env_kwargs(spec), sort_keys=True)]
-    words += ["--seed", str(spec.seed if spec.HasField("seed") else 1)]
+    words += ["--seed", str(spec.seed if spec.HasField("seed") else DEFAULT_SEED)]
     if spec.total_steps:
         words += ["--total-timesteps", str(spec.total_steps)]
     for name in sorted(spec.params):

@@ -1,7 +1,7 @@
 """The cleanrl runner: scripts of a CleanRL checkout, unmodified, in the virtualenv of this runner.
 
-The checkout is the user's (RUNSPINE_CLEANRL_DIR). The launcher runs a script in place and records it; what
-a script cannot do, such as resuming, the runner cannot do either.
+The checkout is the user's (RUNSPINE_CLEANRL_DIR). The instrumentation runs a script in place and records it;
+what a script does not support, such as resuming, the runner does not support either.
 """
 
 from __future__ import annotations
@@ -11,99 +11,107 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import runspine.launcher
-from runspine.launcher.checkout import Checkout, NoCheckout
-from runspine.nearest import not_accepted
-from runspine.plain import plain_value
-from runspine.runners import Launch, NotReady
+import runspine.instrument
+from runspine.domain.defaults import DEFAULT_SEED
+from runspine.instrument.checkout import CleanrlCheckout, CleanrlCheckoutError
+from runspine.runners import Launch, NotReadyError
+from runspine.services.worker.runners.cleanrl_check import check_script
+from runspine.services.worker.runners.cleanrl_scripts import (
+    FROM_SPEC,
+    CleanrlScript,
+    NoSchemaError,
+    read_script,
+)
+from runspine.services.worker.runners.env_check import missing_packages
+from runspine.services.worker.runners.evaluation import launch_evaluation
+from runspine.spec.nearest import not_accepted
+from runspine.spec.plain import plain_value
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, TRAIN, RunSpec
-from services.worker.evaluation.launching import launch_evaluation
-from services.worker.runners.cleanrl_check import check
-from services.worker.runners.cleanrl_scripts import FROM_SPEC, NoSchema, Script, read_script
-from services.worker.runners.env_check import what_is_missing
 
-LAUNCHER = Path(runspine.launcher.__file__).with_name("__main__.py")
+LAUNCHER = Path(runspine.instrument.__file__).with_name("__main__.py")
 PACKAGES = ("torch", "gymnasium", "tensorboard", "tyro")
 EXTRA = "runspine[cleanrl]"
-# A machine without a screen can still record videos.
+# A machine without a display can still record videos.
 HEADLESS = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "egl"}
-# Every checkout of CleanRL has it. Four rounds of its own 512 steps.
+# Every checkout of CleanRL has it. Four iterations of its 512 steps.
 EXAMPLE = RunSpec(algo="ppo", env="CartPole-v1", total_steps=2048)
 
 
 class CleanrlRunner:
+    """Runs scripts of a CleanRL checkout."""
+
     def info(self) -> RunnerInfo:
         info = RunnerInfo(
             name="cleanrl",
             summary="unmodified CleanRL scripts from a checkout; every step recorded, no resume",
             modes=[TRAIN, EVALUATE],
-            # No list of envs: scripts on envpool and the like have ids of their own. A launch checks.
+            # No list of envs: scripts on envpool and others have their own ids. A launch checks.
         )
         try:
-            checkout = Checkout.find(os.environ)
-        except NoCheckout as error:
+            checkout = CleanrlCheckout.find(os.environ)
+        except CleanrlCheckoutError as error:
             info.not_ready = str(error)
             return info
         found = scripts(checkout)
         info.algos.extend(script.info() for script in found.values())
         if EXAMPLE.algo in found:
             info.example.CopyFrom(EXAMPLE)
-        info.not_ready = what_is_missing("cleanrl", PACKAGES, EXTRA)
+        info.not_ready = missing_packages("cleanrl", PACKAGES, EXTRA)
         return info
 
     def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
         if spec.mode == EVALUATE:
-            # The evaluator is ours and needs our packages; the runner's Python has the script's.
+            # The evaluator needs Runspine's packages; the runner's Python has the script's.
             return launch_evaluation(spec, run_dir, sys.executable)
         try:
-            checkout = Checkout.find(os.environ)
-        except NoCheckout as error:
-            raise NotReady(str(error)) from error
+            checkout = CleanrlCheckout.find(os.environ)
+        except CleanrlCheckoutError as error:
+            raise NotReadyError(str(error)) from error
         script = find_script(checkout, spec.algo)
         arguments = arguments_for(script, spec)
-        check(python, script, spec, {**HEADLESS, **spec.variables})
+        check_script(python, script, spec, {**HEADLESS, **spec.variables})
         command = [python, str(LAUNCHER), "--path", str(checkout.folder), str(script.path), *arguments]
         return Launch(command=command, directory=run_dir, variables=HEADLESS)
 
 
-def scripts(checkout: Checkout) -> dict[str, Script]:
-    """Those whose arguments can be read."""
+def scripts(checkout: CleanrlCheckout) -> dict[str, CleanrlScript]:
+    """The scripts whose arguments can be read."""
     found = {}
     for name, path in checkout.scripts().items():
         try:
             found[name] = read_script(path)
-        except (NoSchema, OSError):
+        except (NoSchemaError, OSError):
             continue
     return found
 
 
-def find_script(checkout: Checkout, algo: str) -> Script:
-    """Raises NotReady with the nearest name."""
+def find_script(checkout: CleanrlCheckout, algo: str) -> CleanrlScript:
+    """The script of an algorithm. Raises NotReadyError with the nearest name."""
     paths = checkout.scripts()
     if algo not in paths:
-        raise NotReady(f"algo {not_accepted(algo, scripts(checkout))}")
+        raise NotReadyError(f"algo {not_accepted(algo, scripts(checkout))}")
     try:
         return read_script(paths[algo])
-    except (NoSchema, OSError) as error:
-        raise NotReady(f"{paths[algo]} cannot be run: {error}") from error
+    except (NoSchemaError, OSError) as error:
+        raise NotReadyError(f"{paths[algo]} cannot be run: {error}") from error
 
 
-def arguments_for(script: Script, spec: RunSpec) -> list[str]:
-    """The script's own command line. Raises NotReady for what it does not take."""
-    given: dict[str, Any] = {"seed": spec.seed if spec.HasField("seed") else 1}
+def arguments_for(script: CleanrlScript, spec: RunSpec) -> list[str]:
+    """The script's own command line. Raises NotReadyError for what it does not take."""
+    given: dict[str, Any] = {"seed": spec.seed if spec.HasField("seed") else DEFAULT_SEED}
     if spec.env:
         given["env_id"] = spec.env
     if spec.total_steps:
         given["total_timesteps"] = spec.total_steps
     for name in given.keys() - script.names:
-        raise NotReady(f"{FROM_SPEC[name]}: {script.name} has no argument {name}: leave the field out")
+        raise NotReadyError(f"{FROM_SPEC[name]}: {script.name} has no argument {name}: leave the field out")
     words: list[str] = []
     for name in sorted(spec.params):
         if name in FROM_SPEC:
-            raise NotReady(f"params.{name}: say it as the run's field {FROM_SPEC[name]}")
+            raise NotReadyError(f"params.{name}: use the run's field {FROM_SPEC[name]}")
         if name not in script.names:
-            raise NotReady(f"params.{name}: {not_accepted(name, script.names - FROM_SPEC.keys())}")
+            raise NotReadyError(f"params.{name}: {not_accepted(name, script.names - FROM_SPEC.keys())}")
         given[name] = plain_value(spec.params[name])
     for name, value in given.items():
         words += option(name, value)
@@ -111,7 +119,7 @@ def arguments_for(script: Script, spec: RunSpec) -> list[str]:
 
 
 def option(name: str, value: Any) -> list[str]:
-    """In tyro's words. Pure."""
+    """One argument as tyro expects it. Pure."""
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{flag}" if value else f"--no-{flag}"]

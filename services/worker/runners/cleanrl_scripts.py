@@ -1,4 +1,4 @@
-"""Scripts of a CleanRL checkout, read without running them: arguments, packages, actions they can take."""
+"""Scripts of a CleanRL checkout, read without running them: arguments, packages, action spaces."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from runspine.launcher.api import OLD, api_of
+from runspine.instrument.api import OLD, api_of
+from runspine.services.worker.runners.args_schema import NoSchemaError, params_of
 from runspine.wire.v1.runner_pb2 import AlgoInfo, Param
-from services.worker.runners.args_schema import NoSchema, params_of
 
-# Given by fields of the spec itself.
+# Given by fields of the spec.
 FROM_SPEC = {"env_id": "env", "seed": "seed", "total_timesteps": "total_steps"}
 # Part of the checkout, not of any package.
 OWN = ("cleanrl", "cleanrl_utils")
 # Where a package's name is not that of its module.
 PIP_NAMES = {"cv2": "opencv-python", "ale_py": "ale-py", "memory_gym": "memory-gym"}
-# These make their envs in their own ways: Gymnasium's ids say nothing about them.
+# Packages that make envs in their own way: Gymnasium's ids do not apply.
 OWN_ENVS = frozenset({"envpool", "procgen", "isaacgym", "pettingzoo", "memory_gym"})
 _ACTIONS = re.compile(r"only (discrete|continuous) action space is supported")
-# Wrappers that resize pictures, and do so with OpenCV.
+# Wrappers that resize pictures with OpenCV.
 _PICTURES = re.compile(r"\b(ResizeObservation|AtariPreprocessing|atari_wrappers)\b")
 _DOCS = re.compile(r"https?://\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class CleanrlScript:
+    """What is known about one script."""
+
     name: str
     path: Path
     params: tuple[Param, ...]
     # Modules it imports as soon as it starts.
     packages: tuple[str, ...]
-    # Discrete, Box, or empty when it does not say.
+    # Discrete, Box, or empty when the source does not state it.
     actions: str
-    # Whether it wants Gymnasium's API before 1.0.
+    # Whether it needs Gymnasium's API before 1.0.
     old_api: bool
     docs: str
 
@@ -49,23 +51,23 @@ class Script:
         return "gymnasium" in self.packages and not OWN_ENVS.intersection(self.packages)
 
     def info(self) -> AlgoInfo:
-        """For the worker's fact: what can be given, without what comes from the spec."""
+        """For WorkerOnline: its parameters, without those given by fields of the spec."""
         params = [param for param in self.params if param.name not in FROM_SPEC]
         return AlgoInfo(name=self.name, summary=self.docs, params=params)
 
 
-def read_script(path: Path) -> Script:
-    """Raises NoSchema when it has no arguments that can be read."""
+def read_script(path: Path) -> CleanrlScript:
+    """Read a script. Raises NoSchemaError when it has no arguments that can be read."""
     return _read(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
-def _read(path: Path, changed: int) -> Script:
+def _read(path: Path, changed: int) -> CleanrlScript:
     source = path.read_text(encoding="utf-8", errors="replace")
     params = params_of(source)
     actions = _ACTIONS.search(source)
     docs = _DOCS.search(source.partition("\n")[0])
-    return Script(
+    return CleanrlScript(
         name=path.stem,
         path=path,
         params=tuple(params),
@@ -77,7 +79,7 @@ def _read(path: Path, changed: int) -> Script:
 
 
 def packages_of(source: str, folder: Path) -> tuple[str, ...]:
-    """Modules from elsewhere that a script imports at its top, in order."""
+    """Third-party modules that a script imports at its top, in order."""
     found: dict[str, None] = {}
     for node in ast.parse(source).body:
         names = []
@@ -94,8 +96,8 @@ def _tops(name: str, folder: Path) -> list[str]:
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names or top in OWN or (folder / f"{top}.py").exists():
         return []
-    # torch brings the writer, but not what it writes with.
+    # torch has the writer, but not the package that it writes with.
     return [top, "tensorboard"] if name.startswith("torch.utils.tensorboard") else [top]
 
 
-__all__ = ["NoSchema", "Script", "packages_of", "read_script"]
+__all__ = ["CleanrlScript", "NoSchemaError", "packages_of", "read_script"]

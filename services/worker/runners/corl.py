@@ -1,6 +1,6 @@
-"""The corl runner: offline learning on registered datasets, by our own algorithms or CORL's scripts.
+"""The corl runner: offline learning on registered datasets, by Runspine's algorithms or CORL's scripts.
 
-Our algorithms are always there; the scripts of a checkout (RUNSPINE_CORL_DIR) come beside them, unmodified.
+Runspine's algorithms are always available; the scripts of a checkout (RUNSPINE_CORL_DIR) run unmodified.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runspine.datasets import BadDataset, Manifest
-from runspine.datasets.corl import checkout as corl
+import runspine
+from runspine.datasets import RUN_FOLDER, DatasetError, Manifest
 from runspine.datasets.fit import unfit_env, unfit_spaces
 from runspine.datasets.manifest import NAME, read_manifest
 from runspine.datasets.spaces import from_text
-from runspine.nearest import not_accepted
-from runspine.plain import plain_value
-from runspine.runners import Launch, NotReady
+from runspine.domain.defaults import DEFAULT_SEED
+from runspine.instrument.corl import checkout as corl
+from runspine.runners import Launch, NotReadyError
+from runspine.services.worker.runners.args_schema import params_of, summary_of
+from runspine.services.worker.runners.builtin import FROM_SPEC
+from runspine.services.worker.runners.cleanrl import option
+from runspine.services.worker.runners.corl_scripts import launch_script, script_infos
+from runspine.services.worker.runners.env_check import EnvSpaces, check_env, env_kwargs, missing_packages
+from runspine.services.worker.runners.evaluation import launch_evaluation
+from runspine.spec.nearest import not_accepted
+from runspine.spec.plain import plain_value
 from runspine.wire.v1.runner_pb2 import AlgoInfo, RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, TRAIN, RunSpec
-from services.worker.evaluation.launching import launch_evaluation
-from services.worker.preparation import DATASET
-from services.worker.runners.args_schema import params_of, summary_of
-from services.worker.runners.builtin import FROM_SPEC
-from services.worker.runners.cleanrl import option
-from services.worker.runners.corl_scripts import launch_script, script_infos
-from services.worker.runners.env_check import EnvSpaces, check_env, env_kwargs, what_is_missing
 
-OFFLINE = Path(__file__).parents[1] / "offline"
+OFFLINE = Path(runspine.__file__).parent / "trainers" / "offline"
 LEARNERS = ("bc", "td3_bc", "iql")
 RECORD = "record"
 NAMES = (*LEARNERS, RECORD)
@@ -39,17 +40,19 @@ EXTRA = "runspine[corl]"
 
 
 class CorlRunner:
+    """Runs offline algorithms on a dataset."""
+
     def info(self) -> RunnerInfo:
         return RunnerInfo(
             name="corl",
-            summary="offline learning on registered datasets, by our own files and by CORL's scripts",
+            summary="offline learning on registered datasets, by Runspine's algorithms and CORL's scripts",
             modes=[TRAIN, EVALUATE],
             algos=[*(algo_info(name) for name in NAMES), *script_infos(os.environ)],
             resumes=True,
             warm_starts=True,
             open_envs=True,
             uses_gpu=True,
-            not_ready=what_is_missing("corl", PACKAGES, EXTRA),
+            not_ready=missing_packages("corl", PACKAGES, EXTRA),
             action_spaces=["Box", "Discrete"],
             observation_spaces=["Box"],
             datasets=["minari"],
@@ -64,19 +67,20 @@ class CorlRunner:
             more = (
                 "" if corl.wanted(os.environ) else f" CORL's own scripts need a checkout: {corl.HOW_TO_GET}."
             )
-            raise NotReady(f"algo {not_accepted(spec.algo, known)}{more}")
+            raise NotReadyError(f"algo {not_accepted(spec.algo, known)}{more}")
         spaces = check_env(python, spec, PACKAGES if spec.algo in NAMES else (), EXTRA)
         if spec.algo != RECORD:
             check_dataset(spec, run_dir, spaces)
         if spec.algo not in NAMES:
             return launch_script(spec, run_dir, python, os.environ)
         if reason := unfit(spec.algo, spec.env, spaces):
-            raise NotReady(reason)
+            raise NotReadyError(reason)
         return Launch(command=command(python, spec), directory=run_dir)
 
 
 @cache
 def algo_info(name: str) -> AlgoInfo:
+    """Summary and parameters of an algorithm, read from its source."""
     source = (OFFLINE / f"{name}.py").read_text()
     return AlgoInfo(
         name=name,
@@ -87,11 +91,11 @@ def algo_info(name: str) -> AlgoInfo:
 
 
 def command(python: str, spec: RunSpec) -> list[str]:
-    """Every argument in sight, in the words of the algorithm's own command line."""
-    words = [python, "-m", f"services.worker.offline.{spec.algo}", "--env-id", spec.env]
+    """The algorithm's command line with every argument."""
+    words = [python, "-m", f"runspine.trainers.offline.{spec.algo}", "--env-id", spec.env]
     if spec.env_kwargs:
         words += ["--env-kwargs", json.dumps(env_kwargs(spec), sort_keys=True)]
-    words += ["--seed", str(spec.seed if spec.HasField("seed") else 1)]
+    words += ["--seed", str(spec.seed if spec.HasField("seed") else DEFAULT_SEED)]
     if spec.total_steps:
         words += ["--total-timesteps", str(spec.total_steps)]
     for name in sorted(spec.params):
@@ -100,9 +104,9 @@ def command(python: str, spec: RunSpec) -> list[str]:
 
 
 def check_dataset(spec: RunSpec, run_dir: Path, spaces: EnvSpaces) -> None:
-    """Raises NotReady when what the worker has put there is for something else."""
+    """Check that the dataset fits the env. Raises NotReadyError."""
     name = spec.dataset.name or spec.dataset.digest[:12]
-    manifest = _manifest(run_dir / DATASET / NAME, name)
+    manifest = _manifest(run_dir / RUN_FOLDER / NAME, name)
     observations, actions = (
         from_text(each.kind, each.text) for each in (spaces.observations, spaces.actions)
     )
@@ -110,18 +114,18 @@ def check_dataset(spec: RunSpec, run_dir: Path, spaces: EnvSpaces) -> None:
     if why := unfit_env(manifest, name, spec.env, given) or unfit_spaces(
         manifest, name, observations, actions
     ):
-        raise NotReady(why)
+        raise NotReadyError(why)
 
 
 def _manifest(path: Path, name: str) -> Manifest:
     try:
         return read_manifest(path.read_bytes())
     except FileNotFoundError as error:
-        raise NotReady(
+        raise NotReadyError(
             "dataset is missing: name a registered one, `runspine datasets ls` lists them"
         ) from error
-    except (BadDataset, OSError) as error:
-        raise NotReady(f"dataset {name}: {error}") from error
+    except (DatasetError, OSError) as error:
+        raise NotReadyError(f"dataset {name}: {error}") from error
 
 
 def unfit(algo: str, env: str, spaces: EnvSpaces) -> str:

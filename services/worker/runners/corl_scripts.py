@@ -1,4 +1,4 @@
-"""Scripts of a CORL checkout: their parameters read from the source, their command line, what they need."""
+"""Scripts of a CORL checkout: parameters read from the source, command line, required packages."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import runspine.datasets.corl
-from runspine.datasets.corl.checkout import PACKAGES, Checkout, NoCheckout
-from runspine.plain import plain_value
-from runspine.runners import Launch, NotReady
+import runspine.instrument.corl
+from runspine.domain.defaults import DEFAULT_SEED
+from runspine.instrument.corl.checkout import PACKAGES, CorlCheckout, CorlCheckoutError
+from runspine.runners import Launch, NotReadyError
+from runspine.services.worker.runners.args_schema import NoSchemaError, params_of
+from runspine.services.worker.runners.cleanrl_check import probe_python
+from runspine.spec.plain import plain_value
 from runspine.wire.v1.runner_pb2 import AlgoInfo, Param
 from runspine.wire.v1.spec_pb2 import RunSpec
-from services.worker.runners.args_schema import NoSchema, params_of
-from services.worker.runners.cleanrl_check import ask
 
-LAUNCHER = Path(runspine.datasets.corl.__file__).with_name("__main__.py")
-# The class that holds a script's parameters, by the names they use.
+LAUNCHER = Path(runspine.instrument.corl.__file__).with_name("__main__.py")
+# Names of the class with a script's parameters.
 CONFIGS = ("TrainConfig", "Config")
-# What the spec's fields are called there, the first that a script has.
+# Names of the spec's fields in the scripts; the first that a script has is used.
 FIELDS = {
     "env": ("env", "env_name", "dataset_name"),
     "seed": ("seed", "train_seed"),
     "total_steps": ("max_timesteps", "update_steps", "num_train_ops"),
 }
-# Said by us: the run's GPUs decide about one, its directory about the other.
-OURS = ("device", "checkpoints_path")
+# Set by the worker, from the run's GPUs and its directory.
+SET_BY_WORKER = ("device", "checkpoints_path")
 HEADLESS = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "egl"}
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class CorlScript:
+    """What is known about one script."""
+
     name: str
     path: Path
     params: tuple[Param, ...]
@@ -42,11 +45,11 @@ class Script:
         return {param.name for param in self.params}
 
     def field(self, name: str) -> str:
-        """What the script calls a field of the spec; empty when it has none such."""
+        """The script's name of a field of the spec; empty when it has none."""
         return next((each for each in FIELDS[name] if each in self.names), "")
 
     def info(self) -> AlgoInfo:
-        taken = {*(self.field(name) for name in FIELDS), *OURS}
+        taken = {*(self.field(name) for name in FIELDS), *SET_BY_WORKER}
         summary = (
             f"{self.path.parent.name}/{self.path.name} of CORL, unmodified; no resume, evaluated by itself"
         )
@@ -57,75 +60,78 @@ class Script:
 
 
 def script_infos(environment: Mapping[str, str]) -> list[AlgoInfo]:
+    """The scripts of the checkout; none without one."""
     try:
         return [script.info() for script in scripts(environment).values()]
-    except NoCheckout:
+    except CorlCheckoutError:
         return []
 
 
-def scripts(environment: Mapping[str, str]) -> dict[str, Script]:
-    """Those whose parameters can be read. Raises NoCheckout."""
+def scripts(environment: Mapping[str, str]) -> dict[str, CorlScript]:
+    """Those whose parameters can be read. Raises CorlCheckoutError."""
     found = {}
-    for name, path in Checkout.find(environment).scripts().items():
+    for name, path in CorlCheckout.find(environment).scripts().items():
         try:
             found[name] = _read(name, path, path.stat().st_mtime_ns)
-        except (NoSchema, OSError):
+        except (NoSchemaError, OSError):
             continue
     return found
 
 
 @lru_cache(maxsize=128)
-def _read(name: str, path: Path, changed: int) -> Script:
+def _read(name: str, path: Path, changed: int) -> CorlScript:
     source = path.read_text(encoding="utf-8", errors="replace")
     for config in CONFIGS:
         try:
-            return Script(name, path, tuple(params_of(source, name=config)))
-        except NoSchema:
+            return CorlScript(name, path, tuple(params_of(source, name=config)))
+        except NoSchemaError:
             continue
-    raise NoSchema(f"{path.name} has none of the classes {', '.join(CONFIGS)}")
+    raise NoSchemaError(f"{path.name} has none of the classes {', '.join(CONFIGS)}")
 
 
 def launch_script(spec: RunSpec, run_dir: Path, python: str, environment: Mapping[str, str]) -> Launch:
-    """Raises NotReady."""
+    """The launch of a script. Raises NotReadyError."""
     try:
-        checkout = Checkout.find(environment)
+        checkout = CorlCheckout.find(environment)
         script = scripts(environment)[spec.algo]
-    except NoCheckout as error:
-        raise NotReady(str(error)) from error
+    except CorlCheckoutError as error:
+        raise NotReadyError(str(error)) from error
     if spec.HasField("warm_start"):
-        raise NotReady(
-            f"warm_start: {spec.algo} is CORL's own and begins anew; params.load_model names a file"
+        raise NotReadyError(
+            f"warm_start: {spec.algo}, a script of CORL, starts at step 0; params.load_model names a file"
         )
     _check_packages(script, python)
     command = [python, str(LAUNCHER), "--path", str(checkout.folder), str(script.path)]
     return Launch([*command, *arguments_for(script, spec, run_dir)], run_dir, HEADLESS)
 
 
-def arguments_for(script: Script, spec: RunSpec, run_dir: Path) -> list[str]:
-    """The script's own command line. Raises NotReady for what it does not take."""
+def arguments_for(script: CorlScript, spec: RunSpec, run_dir: Path) -> list[str]:
+    """The script's own command line. Raises NotReadyError for what it does not take."""
     given: dict[str, Any] = {"device": "cuda" if spec.gpus else "cpu"}
     given["checkpoints_path"] = str(run_dir / "checkpoints")
     given = {name: value for name, value in given.items() if name in script.names}
-    told = {
+    fields = {
         "env": spec.env,
-        "seed": spec.seed if spec.HasField("seed") else 1,
+        "seed": spec.seed if spec.HasField("seed") else DEFAULT_SEED,
         "total_steps": spec.total_steps,
     }
-    for field, value in told.items():
+    for field, value in fields.items():
         name = script.field(field)
         if name and value != 0:
             given[name] = value
         elif field == "total_steps" and value:
-            raise NotReady(f"total_steps: {script.name} counts otherwise; leave it out and use its params")
+            raise NotReadyError(
+                f"total_steps: {script.name} counts otherwise; leave it out and use its params"
+            )
     given |= {name: plain_value(value) for name, value in spec.params.items()}
-    # Left out, they are the script's own: None is not a word of its command line.
+    # Empty values are left out, so that the script's defaults apply.
     return [word for name, value in given.items() if value != "" for word in (f"--{name}", str(value))]
 
 
-def _check_packages(script: Script, python: str) -> None:
-    found = ask(python, {"packages": PACKAGES, "optional": [], "env": "", "kwargs": {}}, {})
+def _check_packages(script: CorlScript, python: str) -> None:
+    found = probe_python(python, {"packages": PACKAGES, "optional": [], "env": "", "kwargs": {}}, {})
     if found.get("missing"):
         missing = " ".join(found["missing"])
-        raise NotReady(
+        raise NotReadyError(
             f"{script.name} needs {missing}, which {python} does not have: {python} -m pip install {missing}"
         )

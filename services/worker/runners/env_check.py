@@ -1,4 +1,4 @@
-"""Whether a Gymnasium env can be trained in, asked before a launch in the Python that will do it."""
+"""Preflight of a Gymnasium env before a launch, in the Python that will run the trainer."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runspine.nearest import not_accepted
-from runspine.plain import plain_value
-from runspine.runners import NotReady
+from runspine.runners import NotReadyError
+from runspine.services.worker.process.environment import PASSED_VARIABLES
+from runspine.services.worker.runners.interpreter import PREFIX
+from runspine.spec.nearest import not_accepted
+from runspine.spec.plain import plain_value
 from runspine.wire.v1.spec_pb2 import RunSpec
-from services.worker.environment import PASSED_ON
-from services.worker.pythons import PREFIX
 
-PROBE = "services.worker.algorithms.probe"
+PROBE = "runspine.trainers.builtin.probe"
 PROBE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A Gymnasium space: the name of its class and its own words."""
+    """A Gymnasium space: the name of its class and its text."""
 
     kind: str
     text: str
@@ -32,14 +32,16 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class EnvSpaces:
+    """The spaces of an env."""
+
     observations: Space
     actions: Space
 
 
-def what_is_missing(runner: str, packages: Sequence[str], extra: str) -> str:
-    """Why the worker's own Python cannot run it; empty when it can. Nothing is imported.
+def missing_packages(runner: str, packages: Sequence[str], extra: str) -> str:
+    """Why the worker's own Python cannot run a runner; empty when it can. Nothing is imported.
 
-    A Python that the worker's settings name for the runner is asked at launch instead.
+    A Python that the worker's settings name for the runner is checked at launch instead.
     """
     if os.environ.get(PREFIX + runner.upper()) or runner in os.environ.get(PREFIX.rstrip("_"), ""):
         return ""
@@ -48,51 +50,57 @@ def what_is_missing(runner: str, packages: Sequence[str], extra: str) -> str:
 
 
 def env_kwargs(spec: RunSpec) -> dict[str, Any]:
+    """The spec's env_kwargs as plain values."""
     return {name: plain_value(value) for name, value in spec.env_kwargs.items()}
 
 
 def check_env(python: str, spec: RunSpec, packages: Sequence[str], extra: str) -> EnvSpaces:
-    """The env's spaces. Raises NotReady with the nearest id, the missing package, or the env's own words."""
+    """The env's spaces.
+
+    Raises NotReadyError with the nearest id, the missing package, or the env's error.
+    """
     if not spec.env:
-        raise NotReady("env is missing: name one that Gymnasium knows, such as CartPole-v1")
+        raise NotReadyError("env is missing: name one that Gymnasium knows, such as CartPole-v1")
     command = [python, "-m", PROBE, spec.env, json.dumps(env_kwargs(spec)), *packages]
-    found = _ask(command, _environment(spec.variables), extra)
+    found = _run_probe(command, _environment(spec.variables), extra)
     if found.get("missing"):
-        raise NotReady(f"{', '.join(found['missing'])} is not installed for {python}: pip install '{extra}'")
+        raise NotReadyError(
+            f"{', '.join(found['missing'])} is not installed for {python}: pip install '{extra}'"
+        )
     if "unknown" in found:
-        raise NotReady(f"env {_unknown(spec.env, found)}")
+        raise NotReadyError(f"env {_unknown(spec.env, found)}")
     if "unmade" in found:
-        raise NotReady(f"env {spec.env} cannot be made: {found['unmade']}")
+        raise NotReadyError(f"env {spec.env} cannot be made: {found['unmade']}")
     return EnvSpaces(Space(**found["observations"]), Space(**found["actions"]))
 
 
 def _unknown(env: str, found: dict[str, Any]) -> str:
     known = found["known"]
-    if env in known or ":" in env:  # known, but not to be had: its own words say why
+    if env in known or ":" in env:  # known, but not available: its error states why
         return f"{env!r}: {found['unknown']}"
     near = not_accepted(env, known).partition(". ")[2]
     return f"{env!r} is not one that Gymnasium knows here. {near or found['unknown']}"
 
 
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """As little as a trainer gets, because an env's code runs in it."""
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    """The same few variables as a trainer gets, because the env's code runs in the probe."""
+    passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
     return {**passed, **variables}
 
 
-def _ask(command: list[str], environment: dict[str, str], extra: str) -> dict[str, Any]:
+def _run_probe(command: list[str], environment: dict[str, str], extra: str) -> dict[str, Any]:
     python = command[0]
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, timeout=PROBE_SECONDS, text=True, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise NotReady(f"env {command[3]} was not made within {PROBE_SECONDS:.0f} s") from error
+        raise NotReadyError(f"env {command[3]} was not made within {PROBE_SECONDS:.0f} s") from error
     except OSError as error:
-        raise NotReady(f"{python} cannot be started: {error}") from error
+        raise NotReadyError(f"{python} cannot be started: {error}") from error
     try:
         found = json.loads(done.stdout)
     except ValueError as error:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise NotReady(f"{python} cannot look at the env ({last}): pip install '{extra}' there") from error
+        raise NotReadyError(f"{python} cannot check the env ({last}): pip install '{extra}' there") from error
     return found if isinstance(found, dict) else {}

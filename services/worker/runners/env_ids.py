@@ -1,4 +1,4 @@
-"""Which envs Gymnasium knows in a runner's Python: asked once, then kept until its packages change."""
+"""Env ids that Gymnasium knows in a runner's Python, cached until its packages change."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 
 import structlog
 
-from services.worker.environment import PASSED_ON
+from runspine.services.worker.process.environment import PASSED_VARIABLES
 
 log = structlog.get_logger()
 
-LISTING = "services.worker.algorithms.env_listing"
-# A worker that stops waits for the answer.
+LISTING = "runspine.trainers.builtin.env_listing"
+# A worker that stops waits for the listing.
 LIST_SECONDS = 20.0
-# An env that is being written registers others from day to day without any package changing.
-KEPT_SECONDS = 24 * 3600.0
-# Beyond this a list helps nobody, and it is on the log with every start.
-MOST_IDS = 4_000
+# An env under development registers ids without any package changing.
+CACHE_SECONDS = 24 * 3600.0
+# A longer list is not useful, and it is on the log with every start.
+MAX_IDS = 4_000
 
 
-def kept_ids(python: str) -> list[str] | None:
-    """What was found before, if it still holds. Cheap."""
-    path = _place(python)
+def cached_env_ids(python: str) -> list[str] | None:
+    """The cached ids, if they are still valid. Cheap."""
+    path = _cache_path(python)
     try:
-        if path is None or time.time() - path.stat().st_mtime > KEPT_SECONDS:
+        if path is None or time.time() - path.stat().st_mtime > CACHE_SECONDS:
             return None
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -36,9 +36,9 @@ def kept_ids(python: str) -> list[str] | None:
     return [str(each) for each in found] if isinstance(found, list) else None
 
 
-def find_ids(python: str) -> list[str]:
-    """Ask, and keep the answer; nothing when there is none. Takes as long as importing Gymnasium. Blocks."""
-    passed = {name: os.environ[name] for name in (*PASSED_ON, "PYTHONPATH") if name in os.environ}
+def list_env_ids(python: str) -> list[str]:
+    """List and cache the ids; empty on failure. Takes as long as importing Gymnasium. Blocks."""
+    passed = {name: os.environ[name] for name in (*PASSED_VARIABLES, "PYTHONPATH") if name in os.environ}
     try:
         done = subprocess.run(
             [python, "-m", LISTING],
@@ -50,17 +50,17 @@ def find_ids(python: str) -> list[str]:
         )
         ids = [str(each) for each in json.loads(done.stdout)]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        # It is asked again at each launch, with a reason for whoever wants that env.
+        # Each launch checks its env again, and reports the reason.
         log.info("envs.not_listed", python=python, error=str(error))
         return []
-    if len(ids) > MOST_IDS:
+    if len(ids) > MAX_IDS:
         return []
-    _keep(python, ids)
+    _write_cache(python, ids)
     return ids
 
 
-def _keep(python: str, ids: list[str]) -> None:
-    path = _place(python)
+def _write_cache(python: str, ids: list[str]) -> None:
+    path = _cache_path(python)
     if path is None:
         return
     try:
@@ -72,8 +72,8 @@ def _keep(python: str, ids: list[str]) -> None:
         log.info("envs.not_kept", path=str(path), error=str(error))
 
 
-def _place(python: str) -> Path | None:
-    """A file of the user's cache, named after the packages as they are now; None when they are not found."""
+def _cache_path(python: str) -> Path | None:
+    """A file in the user's cache, named by the state of the packages; None when they are not found."""
     folders = sorted(Path(python).parents[1].glob("lib/python3*/site-packages"))
     try:
         # Installing, updating or removing a package changes its folder.

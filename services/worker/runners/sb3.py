@@ -1,8 +1,7 @@
 """The sb3 runner: Stable-Baselines3 from PyPI, on any Gymnasium env.
 
-A resumed run has the weights, optimisers, replay buffer and counters of its checkpoint, but begins a new
-episode with a new random sequence: it is not bit for bit what an undisturbed run would have been. The
-builtin runner's is.
+A resumed run has the weights, optimisers, replay buffer and counters of its checkpoint, but starts a new
+episode with a new random sequence: it is not bit-identical to an uninterrupted run. The builtin runner's is.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from runspine.nearest import not_accepted
-from runspine.plain import plain_value
-from runspine.runners import Launch, NotReady
+from runspine.domain.defaults import DEFAULT_SEED
+from runspine.runners import Launch, NotReadyError
+from runspine.services.worker.runners.env_check import EnvSpaces, check_env, env_kwargs, missing_packages
+from runspine.services.worker.runners.evaluation import launch_evaluation
+from runspine.spec.nearest import not_accepted
+from runspine.spec.plain import plain_value
+from runspine.trainers.sb3.parameters import ALGORITHMS, algo_info
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, TRAIN, RunSpec
-from services.worker.evaluation.launching import launch_evaluation
-from services.worker.runners.env_check import EnvSpaces, check_env, env_kwargs, what_is_missing
-from services.worker.runners.sb3_schema import ALGORITHMS, algo_info
 
-LAUNCHER = "services.worker.runners.sb3_launcher"
+LAUNCHER = "runspine.trainers.sb3.train"
 PACKAGES = ("stable_baselines3", "torch", "gymnasium", "numpy")
 EXTRA = "runspine[sb3]"
 EXAMPLE = RunSpec(algo="ppo", env="CartPole-v1", total_steps=1000)
@@ -29,6 +29,8 @@ _ANY_ACTIONS = {"Discrete", "Box", "MultiDiscrete", "MultiBinary"}
 
 
 class Sb3Runner:
+    """Runs algorithms of Stable-Baselines3."""
+
     def info(self) -> RunnerInfo:
         return RunnerInfo(
             name="sb3",
@@ -38,7 +40,7 @@ class Sb3Runner:
             resumes=True,
             warm_starts=True,
             open_envs=True,
-            not_ready=what_is_missing("sb3", PACKAGES, EXTRA),
+            not_ready=missing_packages("sb3", PACKAGES, EXTRA),
             uses_gpu=True,
             action_spaces=sorted(_ANY_ACTIONS),
             observation_spaces=["Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict"],
@@ -49,21 +51,22 @@ class Sb3Runner:
         if spec.mode == EVALUATE:
             return launch_evaluation(spec, run_dir, python)
         if spec.algo not in ALGORITHMS:
-            raise NotReady(f"algo {not_accepted(spec.algo, ALGORITHMS)}")
+            raise NotReadyError(f"algo {not_accepted(spec.algo, ALGORITHMS)}")
         if not spec.total_steps:
-            raise NotReady("total_steps is missing: Stable-Baselines3 has no default for it")
+            raise NotReadyError("total_steps is missing: Stable-Baselines3 has no default for it")
         spaces = check_env(python, spec, PACKAGES, EXTRA)
         if reason := unfit(spec.algo, spec.env, spaces):
-            raise NotReady(reason)
+            raise NotReadyError(reason)
         return Launch(command=command(python, spec), directory=run_dir)
 
 
 def command(python: str, spec: RunSpec) -> list[str]:
+    """The command line with every argument."""
     params = {name: plain_value(value) for name, value in spec.params.items()}
     return [
         *(python, "-m", LAUNCHER, spec.algo, "--env-id", spec.env),
         *("--env-kwargs", json.dumps(env_kwargs(spec), sort_keys=True)),
-        *("--seed", str(spec.seed if spec.HasField("seed") else 1)),
+        *("--seed", str(spec.seed if spec.HasField("seed") else DEFAULT_SEED)),
         *("--total-timesteps", str(spec.total_steps)),
         *("--params", json.dumps(params, sort_keys=True)),
     ]

@@ -1,4 +1,4 @@
-"""The script runner: any program, with or without a word of the protocol. The template for others."""
+"""The script runner: any program, with or without protocol lines. The template for other runners."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from runspine.runners import Launch, NotReady
+from runspine.runners import Launch, NotReadyError
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 
@@ -14,6 +14,8 @@ PYTHONS = ("python", "python3")
 
 
 class ScriptRunner:
+    """Runs the command of the spec."""
+
     def info(self) -> RunnerInfo:
         return RunnerInfo(
             name="script",
@@ -21,7 +23,7 @@ class ScriptRunner:
             modes=[TRAIN],
             takes_command=True,
             open_params=True,
-            # What it is given in RUNSPINE_RESUME is a checkpoint that the same program has announced.
+            # RUNSPINE_RESUME is a checkpoint that the same program announced.
             resumes=True,
             warm_starts=True,
             uses_gpu=True,
@@ -30,10 +32,10 @@ class ScriptRunner:
 
     def launch(self, spec: RunSpec, run_dir: Path, python: str) -> Launch:
         if not spec.command:
-            raise NotReady("command is empty: give a program and its arguments")
+            raise NotReadyError("command is empty: give a program and its arguments")
         directory = Path(spec.workdir) if spec.workdir else run_dir
         if not directory.is_dir():
-            raise NotReady(f"workdir {directory} does not exist on this worker")
+            raise NotReadyError(f"workdir {directory} does not exist on this worker")
         wanted = python if spec.command[0] in PYTHONS else spec.command[0]
         program = _find(wanted, directory, spec.variables.get("PATH") or os.environ.get("PATH", ""))
         return Launch([program, *spec.command[1:]], directory)
@@ -44,11 +46,13 @@ def _find(program: str, directory: Path, path: str) -> str:
     if "/" in program:
         found = directory / program
         if not found.is_file():
-            raise NotReady(f"program {program} does not exist (looked for {found})")
+            raise NotReadyError(f"program {program} does not exist (looked for {found})")
         if not os.access(found, os.X_OK):
-            raise NotReady(f"program {found} is not executable: chmod +x it, or name its interpreter")
+            raise NotReadyError(f"program {found} is not executable: chmod +x it, or name its interpreter")
         return str(found)
     on_path = shutil.which(program, path=path)
     if on_path is None:
-        raise NotReady(f"program {program} is not on the worker's PATH: install it, or give its full path")
+        raise NotReadyError(
+            f"program {program} is not on the worker's PATH: install it, or give its full path"
+        )
     return on_path

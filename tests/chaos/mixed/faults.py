@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-# How often each kind comes, beside the others. Two processes at once are what a rack that flickers does.
+# How often each kind comes, relative to the others. Two processes at once stand for a failing rack.
 KINDS = {
     "kill": 6.0,
     "kill both": 1.0,

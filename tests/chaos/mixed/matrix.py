@@ -18,7 +18,7 @@ TO_ALL = {
     "flip": "Bits flipped",
 }
 WRONGS = {
-    "lost_facts": "facts lost that a client was told of",
+    "lost_facts": "acknowledged facts lost",
     "lost_runs": "runs lost",
     "misstated": "runs misstated",
     "executed_at_once": "attempts executed at once",
@@ -30,11 +30,11 @@ WRONGS = {
 }
 
 
-def tables(said: Mapping[str, Any]) -> str:
+def tables(found: Mapping[str, Any]) -> str:
     """In Markdown. Pure."""
     struck = [
         (kind, target, count)
-        for name, count in said["each"].items()
+        for name, count in found["each"].items()
         for kind, target in [kind_of(name)]
         if count
     ]
@@ -42,12 +42,12 @@ def tables(said: Mapping[str, Any]) -> str:
     for kind, _, count in struck:
         totals[kind] += count
     whole = ". ".join(f"{words}: {totals[kind]}" for kind, words in TO_ALL.items())
-    wrongs = "\n".join(f"| {words} | {said.get(name, 'not asked')} |" for name, words in WRONGS.items())
+    wrongs = "\n".join(f"| {words} | {found.get(name, 'not asked')} |" for name, words in WRONGS.items())
     return "\n\n".join(
         (
-            f"**{said['faults']:,} faults** under {said['runs']:,} runs, {said['attempts']:,} attempts "
-            f"({said['runs with more than one']:,} runs needed more than one), {said['cancelled']:,} cancels "
-            f"and {said['steps']:,} steps of runs that were not cancelled.",
+            f"**{found['faults']:,} faults** under {found['runs']:,} runs, {found['attempts']:,} attempts "
+            f"({found['runs with more than one']:,} runs needed more than one), "
+            f"{found['cancelled']:,} cancels and {found['steps']:,} steps of runs that were not cancelled.",
             table("process", TO_PROCESSES, struck),
             table("connection", TO_CONNECTIONS, struck),
             f"{whole}.",

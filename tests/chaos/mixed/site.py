@@ -1,7 +1,7 @@
 """A stack whose every connection goes over a wire of ours, on a disk and by clocks of its own.
 
 Where the machine lets us: a disk needs root, clocks a C compiler. Faults that need what is missing are
-left out, and the report says which.
+left out, and the report lists them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 
 from runspine.embedded.home import Home
-from runspine.embedded.plan import PARTS, Wish
+from runspine.embedded.plan import PARTS, StackOptions
 from runspine.embedded.stack import Stack, supervised
 from tests.chaos.mixed.clocks import Clocks
 from tests.chaos.mixed.wires import Wire
-from tests.fixtures.power import PowerDomain
+from tests.kit.servers.power import PowerDomain
 
 SERVERS = ("nats", "s3")
 SERVICES = ("orchestrator", "telemetry", "artifacts", "worker-1", "worker-2")
@@ -41,7 +41,7 @@ class Site:
         clocks: Clocks | None,
     ) -> None:
         only = set(PARTS) - {"dashboard"}
-        self._wish = Wish(2, slots, ("default",), only, use_default_ports=False, settings=settings)
+        self._request = StackOptions(2, slots, ("default",), only, use_default_ports=False, settings=settings)
         self.home = Home.at(home)
         # What fills the disk.
         self.ballast = self.home.path / "ballast"
@@ -49,7 +49,7 @@ class Site:
         self.clocks = clocks
         self.wires = {f"{service}-{server}": Wire() for service in SERVICES for server in SERVERS}
         self.wires[CLIENT] = Wire()
-        # Whoever fills the disk or takes its power must be alone with it.
+        # A fault that fills the disk or cuts its power needs it exclusively.
         self.disk_lock = asyncio.Lock()
         self._running = contextlib.AsyncExitStack()
         self.stack: Stack
@@ -78,7 +78,7 @@ class Site:
 
     async def start(self) -> None:
         self.stack = await self._running.enter_async_context(
-            supervised(self.home, self._wish, lambda _: None)
+            supervised(self.home, self._request, lambda _: None)
         )
         self._rewire()
         await self.stack.start()
@@ -120,7 +120,7 @@ class Site:
         self.ballast.unlink(missing_ok=True)
 
     def _rewire(self) -> None:
-        """Before the parts start: each is told of its own wires instead of the servers."""
+        """Before the parts start: give each the addresses of its own wires instead of the servers'."""
         for name in SERVERS:
             host, _, port = self.stack.addresses[name].rpartition(":")
             for service in SERVICES:
@@ -128,9 +128,9 @@ class Site:
         host, _, port = self.stack.addresses["orchestrator"].rpartition(":")
         self.wires[CLIENT].target = (host, int(port))
         for service in SERVICES:
-            keeper = self.stack._supervisor.keepers[service]
-            keeper.part = dataclasses.replace(
-                keeper.part, variables={**keeper.part.variables, **self._variables(service)}
+            supervisor = self.stack._supervisor.supervisors[service]
+            supervisor.part = dataclasses.replace(
+                supervisor.part, variables={**supervisor.part.variables, **self._variables(service)}
             )
 
     def _variables(self, service: str) -> dict[str, str]:

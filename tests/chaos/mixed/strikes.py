@@ -1,4 +1,4 @@
-"""Doing what the schedule says, and writing down what was done."""
+"""Executes the schedule of faults and records what was done."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Struck:
     counts: Counter[str] = field(default_factory=Counter)
     # Keys of objects in which a bit was flipped.
     flipped: set[str] = field(default_factory=set)
-    # A worker that nobody could hear: which, from when to when, by the clock of this machine.
+    # A worker that nobody could reach: which, from when to when, by the clock of this machine.
     unheard: list[tuple[str, float, float]] = field(default_factory=list)
 
 

@@ -1,6 +1,6 @@
 """Fifty runs in flight, everything broken at random: nothing lost, misstated or doubled.
 
-`make chaos SECONDS=1800 SEED=7` takes as long as it is told. The history of the client and of the faults
+`make chaos SECONDS=1800 SEED=7` takes as long as it is given. The history of the client and of the faults
 is kept in build/chaos, with the verdict.
 """
 
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from runspine.blobs import BlobsUnavailable
 from runspine.embedded.s3 import BUCKET
-from runspine.file_blobs import FileBlobs
 from runspine.settings import ServiceSettings
+from runspine.storage.blobs import BlobsUnavailableError
+from runspine.storage.file_blobs import FileBlobs
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.run_pb2 import CANCELLED
 from tests.chaos.mixed.clocks import Clocks
@@ -37,7 +37,7 @@ from tests.chaos.mixed.verdict import (
     check_steps,
 )
 from tests.chaos.mixed.workload import Workload
-from tests.fixtures.power import PowerDomain, power_domain
+from tests.kit.servers.power import PowerDomain, power_domain
 
 SECONDS = float(os.environ.get("RUNSPINE_CHAOS_SECONDS", "60"))
 SEED = int(os.environ.get("RUNSPINE_CHAOS_SEED") or random.randrange(1 << 31))
@@ -51,11 +51,11 @@ QUICK = {
     "RUNSPINE_CHECKPOINT_PATIENCE": "5",
     "RUNSPINE_GONE_SECONDS": "3",
 }
-# A worker that was not heard is excused for a moment longer: its trainer has to be stopped first.
+# A worker that was unreachable is excused for a moment longer: its trainer has to be stopped first.
 STOPPING = 5.0
 # Runs that are read back at once.
 AT_ONCE = 4
-TELL_SECONDS = 15.0
+REPORT_SECONDS = 15.0
 KEPT = Path("build/chaos")
 
 
@@ -84,28 +84,30 @@ async def test_nothing_is_lost_misstated_or_doubled_under_mixed_faults(
         async with open_site(home, -(-IN_FLIGHT // 2), QUICK, disk, clocks) as site:
             work = Workload(site, ledger, history, SEED)
             striker = Striker(site, work, SEED)
-            telling = asyncio.create_task(tell(work, striker.struck))
+            reporting = asyncio.create_task(show_progress(work, striker.struck))
             await under_fire(site, work, striker)
-            telling.cancel()
-            say(f"{len(work.asked)} runs, {striker.struck.counts.total()} faults: now peace, and the verdict")
-            verdict, counts = await judged(site, work, striker.struck, ledger)
-    told = {**report(site, striker.struck), **counts, **asdict(verdict)}
-    (KEPT / f"verdict-{SEED}.json").write_text(json.dumps(told, indent=1))
-    print(json.dumps(told, indent=1))
+            reporting.cancel()
+            emit(
+                f"{len(work.asked)} runs, {striker.struck.counts.total()} faults: now peace, and the verdict"
+            )
+            verdict, counts = await checked_2(site, work, striker.struck, ledger)
+    received = {**report(site, striker.struck), **counts, **asdict(verdict)}
+    (KEPT / f"verdict-{SEED}.json").write_text(json.dumps(received, indent=1))
+    print(json.dumps(received, indent=1))
     assert verdict.clean, verdict.examples
 
 
-def say(line: str) -> None:
+def emit(line: str) -> None:
     print(line, flush=True)
 
 
-async def tell(work: Workload, struck: Struck) -> None:
+async def show_progress(work: Workload, struck: Struck) -> None:
     """How far it is; it takes long."""
     began = time.monotonic()
     while True:
-        await asyncio.sleep(TELL_SECONDS)
+        await asyncio.sleep(REPORT_SECONDS)
         gone = time.monotonic() - began
-        say(f"{gone:5.0f} of {SECONDS:.0f} s: {len(work.asked)} runs, {struck.counts.total()} faults")
+        emit(f"{gone:5.0f} of {SECONDS:.0f} s: {len(work.asked)} runs, {struck.counts.total()} faults")
 
 
 async def under_fire(site: Site, work: Workload, striker: Striker) -> None:
@@ -125,7 +127,7 @@ async def under_fire(site: Site, work: Workload, striker: Striker) -> None:
     await working
 
 
-async def judged(
+async def checked_2(
     site: Site, work: Workload, struck: Struck, ledger: Path
 ) -> tuple[Verdict, dict[str, object]]:
     verdict = Verdict()
@@ -152,7 +154,7 @@ async def judged(
         for run, steps in zip(some, found, strict=True):
             check_steps(verdict, run, steps)
     flipped = {key.rpartition("/")[2] for key in struck.flipped}
-    check_artifacts(verdict, await work.flaws(), flipped, await reads_well(site, struck.flipped))
+    check_artifacts(verdict, await work.found_problems(), flipped, await reads_well(site, struck.flipped))
     begun = Counter(line.split()[0] for line in lines if line.endswith("begin"))
     return verdict, {
         "runs": len(asked),
@@ -191,7 +193,7 @@ async def reads_well(site: Site, keys: set[str]) -> set[str]:
     for key in keys:
         try:
             digest = await blobs.digest(key)
-        except BlobsUnavailable:
+        except BlobsUnavailableError:
             continue
         if digest == key.rpartition("/")[2]:
             found.add(digest)

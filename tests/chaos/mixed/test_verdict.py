@@ -46,7 +46,7 @@ def test_a_run_or_a_cancel_that_was_accepted_and_is_not_on_the_log_is_seen() -> 
     assert verdict.lost_facts == 2
 
 
-def test_an_attempt_begun_twice_or_living_beside_the_next_is_seen() -> None:
+def test_an_attempt_that_starts_twice_or_overlaps_the_next_is_detected() -> None:
     for lines, clean in (
         (["r1 1 1.0 begin", "r1 1 2.0 end"], True),
         (["r1 1 1.0 begin", "r1 2 3.0 begin", "r1 2 4.0 end"], True),
@@ -59,7 +59,7 @@ def test_an_attempt_begun_twice_or_living_beside_the_next_is_seen() -> None:
         assert verdict.clean == clean, lines
 
 
-def test_a_worker_that_could_not_be_heard_is_excused_for_that_time_alone() -> None:
+def test_a_worker_that_was_unreachable_is_excused_for_that_time_only() -> None:
     lines = ["r1 1 1.0 begin", "r1 2 1.5 begin", "r1 1 2.0 lives"]
     verdict = Verdict()
     check_ledger(verdict, lines, lambda run, attempt, at: (run, attempt) == ("r1", 1) and 1 < at < 2)
@@ -74,7 +74,7 @@ def test_lost_and_doubled_steps_are_counted() -> None:
     assert (verdict.lost_steps, verdict.doubled_steps) == (1, 1)
 
 
-def test_damage_that_nobody_did_and_damage_that_nobody_sees_are_told_apart() -> None:
+def test_damage_that_nobody_caused_and_damage_that_nobody_sees_are_distinguished() -> None:
     verdict = Verdict()
     check_artifacts(verdict, {"a": "gone", "b": "flipped"}, {"b", "c", "d"}, {"d"})
     assert (verdict.unreadable, verdict.unseen_damage) == (1, 1)
@@ -90,13 +90,13 @@ def test_the_same_seed_gives_the_same_faults_of_kinds_that_can_be_done() -> None
 def test_every_fault_that_struck_stands_in_the_tables() -> None:
     targets = {kind: ["a – b"] if kind in matrix.TO_CONNECTIONS else ["a", "b"] for kind in KINDS}
     each = Counter(fault.name for fault in schedule(1, targets, 3000.0, 1.0))
-    said = {
+    emitted = {
         "each": each, "faults": each.total(), "runs": 1, "attempts": 2, "runs with more than one": 0,
         "cancelled": 0, "steps": 5, **asdict(Verdict()),
     }  # fmt: skip
-    text = matrix.tables(said)
+    text = matrix.tables(emitted)
     assert {matrix.kind_of(name)[0] for name in each} == set(KINDS)
-    told, _, verdict = text.partition("| verdict |")
-    numbers = [int(cell) for cell in re.findall(r"(?<=[|:] )\d+(?= \||\.)", told)]
+    received, _, verdict = text.partition("| verdict |")
+    numbers = [int(cell) for cell in re.findall(r"(?<=[|:] )\d+(?= \||\.)", received)]
     assert sum(numbers) == each.total()
     assert verdict.count("| 0 |") == len(matrix.WRONGS)

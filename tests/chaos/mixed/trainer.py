@@ -1,6 +1,6 @@
 """A trainer whose every step is known beforehand: `trainer.py LEDGER EPISODES LENGTH PAUSE EXIT_CODE`.
 
-It says its steps in the plain protocol, keeps checkpoints, goes on from the one it is given, and writes
+It prints its steps in the plain protocol, keeps checkpoints, resumes from the one it is given, and writes
 into a ledger, outside everything that is under test, when each process of it began, lived and ended.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 CHECKPOINT_EVERY = 5
 
 
-def say(**words: object) -> None:
+def emit(**words: object) -> None:
     print(json.dumps(words), flush=True)
 
 
@@ -35,11 +35,11 @@ def episode(number: int, length: int, pause: float) -> None:
     for step in range(length):
         at = number * length + step
         ended = step == length - 1
-        say(type="step", episode_id=f"e{number}", step=step, action=at, reward=float(at), terminated=ended,
+        emit(type="step", episode_id=f"e{number}", step=step, action=at, reward=float(at), terminated=ended,
             truncated=False, global_step=at)  # fmt: skip
         time.sleep(pause)
     total = float(sum(range(number * length, (number + 1) * length)))
-    say(**{"type": "episode", "episode_id": f"e{number}", "steps": length, "return": total,
+    emit(**{"type": "episode", "episode_id": f"e{number}", "steps": length, "return": total,
            "global_step": (number + 1) * length - 1})  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def save(done: int, length: int) -> None:
     while not wrote(path, done.to_bytes(8, "little") + noise(os.environ["RUNSPINE_RUN_ID"], step)):
         time.sleep(0.2)
     # A checkpoint's step is how many steps were done, not the number of the last one.
-    say(type="artifact", kind="checkpoint", path=name, step=step)
+    emit(type="artifact", kind="checkpoint", path=name, step=step)
 
 
 def wrote(path: Path, data: bytes) -> bool:

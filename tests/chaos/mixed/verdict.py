@@ -14,7 +14,7 @@ ENDINGS = {"run_completed": COMPLETED, "run_failed": FAILED, "run_cancelled": CA
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A run that the client was told to be accepted, and how it may truly end."""
+    """A run whose acceptance the client received, and how it may end."""
 
     run_id: str
     steps: int
@@ -65,11 +65,11 @@ def check_ends(verdict: Verdict, asked: Iterable[Asked], log: Iterable[tuple[str
 def check_acknowledged(
     verdict: Verdict, asked: Iterable[str], cancelled: Iterable[str], log: Iterable[tuple[str, Commit]]
 ) -> None:
-    """What a client was told is done is on the log: a run that was accepted, a cancel that was taken."""
+    """What a client received as done is on the log: a run that was accepted, a cancel that was taken."""
     kinds: dict[str, set[str]] = {}
     for subject, commit in log:
-        said = {str(fact.WhichOneof("kind")) for fact in commit.facts}
-        kinds.setdefault(subject.partition(".")[2], set()).update(said)
+        emitted = {str(fact.WhichOneof("kind")) for fact in commit.facts}
+        kinds.setdefault(subject.partition(".")[2], set()).update(emitted)
     for run_id in asked:
         if "run_submitted" not in kinds.get(run_id, ()):
             verdict.blame("lost_facts", f"{run_id} was accepted and is not on the log")
@@ -84,7 +84,7 @@ Excuse = Callable[[str, int, float], bool]
 def check_ledger(verdict: Verdict, lines: Iterable[str], excused: Excuse = lambda *_: False) -> None:
     """No attempt was begun twice, and none lived on when the next one had begun.
 
-    `excused(run, attempt, at)`: its worker could not be heard then. Such a worker trains on, what it
+    `excused(run, attempt, at)`: its worker was unreachable then. Such a worker trains on, what it
     brings back is ignored, and that is checked on the steps.
     """
     begun: Counter[tuple[str, int]] = Counter()
@@ -103,7 +103,7 @@ def check_ledger(verdict: Verdict, lines: Iterable[str], excused: Excuse = lambd
         later = begin.get((name, number + 1))
         if later is not None and later < lived and not excused(name, number, later):
             late = lived - later
-            verdict.blame("executed_at_once", f"{name}: attempt {number} lived {late:.1f} s beside the next")
+            verdict.blame("executed_at_once", f"{name}: attempt {number} overlapped the next by {late:.1f} s")
 
 
 def check_steps(verdict: Verdict, run: Asked, found: Mapping[int, int]) -> None:
@@ -117,15 +117,15 @@ def check_steps(verdict: Verdict, run: Asked, found: Mapping[int, int]) -> None:
 
 
 def check_artifacts(
-    verdict: Verdict, flaws: Mapping[str, str], flipped: Collection[str], whole: Collection[str]
+    verdict: Verdict, found_problems: Mapping[str, str], flipped: Collection[str], whole: Collection[str]
 ) -> None:
-    """`flaws` by digest as the service tells them, `flipped` what was damaged, `whole` what reads well again.
+    """`found_problems` by digest as the service reports them; `flipped` was damaged, `whole` reads well.
 
-    Damage that was done must be named, unless the object was stored anew; and there is no other.
+    Damage that was done must be named, unless the object was stored again; and there is no other.
     """
-    for digest, flaw in flaws.items():
+    for digest, problem in found_problems.items():
         if digest not in flipped:
-            verdict.blame("unreadable", flaw)
+            verdict.blame("unreadable", problem)
     for digest in flipped:
-        if digest not in flaws and digest not in whole:
-            verdict.blame("unseen_damage", f"{digest} has a flipped bit, and nobody says so")
+        if digest not in found_problems and digest not in whole:
+            verdict.blame("unseen_damage", f"{digest} has a flipped bit that is not reported")

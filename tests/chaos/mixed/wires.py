@@ -15,7 +15,7 @@ FAILING = 0.7
 
 
 class Wire:
-    """From whoever connects to `address`, to the server at `target`."""
+    """A proxy from a client that connects to `address`, to the server at `target`."""
 
     def __init__(self) -> None:
         self.target = ("", 0)
@@ -26,8 +26,8 @@ class Wire:
         self._open = True
         self._delay = False
         self._failing = False
-        self._heard = asyncio.Event()
-        self._heard.set()
+        self._got = asyncio.Event()
+        self._got.set()
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
@@ -50,12 +50,12 @@ class Wire:
 
     @contextlib.asynccontextmanager
     async def silent(self, *, forgotten: bool):  # type: ignore[no-untyped-def]
-        """Nobody says that it is cut: bytes do not come. Then they come late, or never."""
-        self._heard.clear()
+        """Cut without notice: bytes do not come. Then they come late, or never."""
+        self._got.clear()
         yield
         if forgotten:
             self._drop()
-        self._heard.set()
+        self._got.set()
 
     @contextlib.asynccontextmanager
     async def slow(self):  # type: ignore[no-untyped-def]
@@ -102,7 +102,7 @@ class Wire:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(HEAD_MOST):
-                await self._heard.wait()
+                await self._got.wait()
                 if self._delay:
                     await asyncio.sleep(self._chance.uniform(*DELAY))
                 writer.write(data)

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, TextIO
 import grpc
 import numpy as np
 
-from runspine.wire.v1 import artifacts_pb2 as shelf
+from runspine.wire.v1 import artifacts_pb2 as cache_2
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import StreamRequest
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
-from tests.chaos.client import PatientClient
 from tests.chaos.mixed.site import Site
 from tests.chaos.mixed.verdict import Asked
+from tests.kit.client import PatientClient
 
 TRAINER = Path(__file__).with_name("trainer.py")
 ENDED = {COMPLETED, FAILED, CANCELLED}
@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
 
 
 class Workload:
-    """Keeps so many runs in flight; everything it was told is in its history."""
+    """Keeps so many runs in flight; every reply it received is in its history."""
 
     def __init__(self, site: Site, ledger: Path, history: TextIO, seed: int) -> None:
         self._site = site
@@ -92,8 +92,8 @@ class Workload:
                 return found
             await asyncio.sleep(0.5)
 
-    async def flaws(self, seconds: float = 900.0) -> dict[str, str]:
-        """Artifacts that the store does not give as the log says, by digest; each is read whole."""
+    async def found_problems(self, seconds: float = 900.0) -> dict[str, str]:
+        """Artifacts that the store does not give as the log states, by digest; each is read whole."""
         until = time.monotonic() + seconds
         while True:
             found = await self._verify()
@@ -107,7 +107,7 @@ class Workload:
         async with grpc.aio.insecure_channel(self._site.addresses["artifacts"]) as channel:
             stub: Any = ArtifactServiceStub(channel)
             try:
-                async for each in stub.Verify(shelf.VerifyRequest(), metadata=self._auth, timeout=600):
+                async for each in stub.Verify(cache_2.VerifyRequest(), metadata=self._auth, timeout=600):
                     if each.unknown:
                         return None
                     if each.flaw:
@@ -118,7 +118,7 @@ class Workload:
         return found
 
     async def a_checkpoint(self, chance: random.Random) -> Checkpoint | None:
-        """Any one that the log says is stored."""
+        """Any one that the log lists as stored."""
         run_id = chance.choice(list(self.asked))
         got = await self._get(run_id)
         found = [a for attempt in got.attempts for a in attempt.artifacts if a.kind == "checkpoint"]
@@ -181,6 +181,6 @@ class Workload:
         return found
 
     def note(self, what: str, **more: object) -> None:
-        told = {"at": round(time.time(), 3), "what": what, **more}
-        self._history.write(json.dumps(told) + "\n")
+        received = {"at": round(time.time(), 3), "what": what, **more}
+        self._history.write(json.dumps(received) + "\n")
         self._history.flush()

@@ -1,1 +1,0 @@
-"""What `runspine bench` runs. Every figure is printed beside a limit measured in the same run."""

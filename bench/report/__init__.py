@@ -1,1 +1,0 @@
-"""`runspine bench report`: every part measured, gathered and written as one report."""

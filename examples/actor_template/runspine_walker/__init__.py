@@ -1,0 +1,1 @@
+"""An actor that walks over the frozen lake."""

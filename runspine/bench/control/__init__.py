@@ -1,0 +1,1 @@
+"""Benchmarks of the control plane and of growth."""

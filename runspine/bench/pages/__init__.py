@@ -1,0 +1,1 @@
+"""Benchmarks of the web page and of live frames."""

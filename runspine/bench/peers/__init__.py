@@ -1,0 +1,1 @@
+"""Measurements of other tools for comparison."""

@@ -1,0 +1,1 @@
+"""`runspine bench report`: measures every part and writes one report."""

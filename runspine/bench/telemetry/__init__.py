@@ -1,0 +1,1 @@
+"""Benchmarks of telemetry: durability, latency, queries, storage."""

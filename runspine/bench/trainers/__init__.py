@@ -1,0 +1,1 @@
+"""Benchmarks of trainers: cost of capture, learning results."""

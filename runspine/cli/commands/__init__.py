@@ -1,0 +1,1 @@
+"""The subcommands of `runspine`, one module each, imported on use."""

@@ -1,0 +1,1 @@
+"""Commands on the telemetry of runs: metrics, episodes, replay, comparison, export."""

@@ -1,0 +1,1 @@
+"""Commands on artifacts: checkpoints, datasets, pins, retention."""

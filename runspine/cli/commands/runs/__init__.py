@@ -1,0 +1,1 @@
+"""Commands that submit, control and inspect runs."""

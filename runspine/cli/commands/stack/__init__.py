@@ -1,0 +1,1 @@
+"""Commands on the stack itself: services, workers, log, backup, benchmarks."""

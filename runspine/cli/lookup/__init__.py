@@ -1,0 +1,1 @@
+"""Resolve what a command line names: runs, checkpoints, actors and groups of runs."""

@@ -1,0 +1,1 @@
+"""Rules of runs, artifacts and retention, and the defaults that services share. Pure."""

@@ -1,0 +1,16 @@
+"""Kinds of artifacts. Imports nothing, so that a trainer's process can use it."""
+
+from __future__ import annotations
+
+CHECKPOINT = "checkpoint"
+# A policy that a script saved at its end; it can act but not resume.
+MODEL = "model"
+VIDEO = "video"
+DATASET = "dataset"
+TENSORBOARD = "tensorboard"
+WANDB = "wandb"
+# Plans of a BDI agent.
+PLANS = "plans"
+
+# Kinds from which a policy can be loaded.
+LOADABLE = (CHECKPOINT, MODEL)

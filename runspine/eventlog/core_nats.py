@@ -1,0 +1,73 @@
+"""Core NATS messages: they are not stored, and dropped when too much is pending on the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
+from runspine.tasks import cancel_and_wait
+
+# Bytes that may be pending on the connection before new messages are dropped: facts use it, too.
+MAX_PENDING_BYTES = 1 << 20
+# The same for received messages; beyond it nats-py drops new ones.
+MAX_RECEIVED_BYTES = 32 << 20
+POLL_SECONDS = 5.0
+
+
+async def try_publish(link: NatsConnection, subject: str, payload: bytes) -> bool:
+    """Publish to the current subscribers; False when the message was dropped."""
+    if not link.connected or link.client.pending_data_size > MAX_PENDING_BYTES:
+        return False
+    try:
+        await link.publish(subject, payload)
+    except NatsUnreachableError:
+        return False
+    return True
+
+
+def max_payload(link: NatsConnection) -> int:
+    """The largest payload in bytes that the server accepts."""
+    return link.client.max_payload if link.connected else MAX_PENDING_BYTES
+
+
+@contextlib.asynccontextmanager
+async def subscribed(
+    link: NatsConnection, subject: str, receive: Callable[[bytes], None]
+) -> AsyncIterator[None]:
+    """Call `receive` with each message on the subject while the context is open. It must not block."""
+    task = asyncio.create_task(_listen(link, subject, receive), name=f"subscribed-{subject}")
+    try:
+        yield
+    finally:
+        await cancel_and_wait(task)
+
+
+async def _listen(link: NatsConnection, subject: str, receive: Callable[[bytes], None]) -> None:
+    async def pass_on(message: Msg) -> None:
+        receive(message.data)
+
+    while True:
+        generation, client = link.generation, link.client if link.connected else None
+        if client is not None:
+            try:
+                subscription = await client.subscribe(
+                    subject, cb=pass_on, pending_bytes_limit=MAX_RECEIVED_BYTES
+                )
+            except (NatsError, ConnectionError):
+                client = None
+        if client is None:
+            await link.changed_since(generation, 1.0)
+            continue
+        try:
+            # nats-py subscribes again when it reconnects; a client that replaced it does not.
+            while link.holds(client):
+                await link.changed_since(generation, POLL_SECONDS)
+                generation = link.generation
+        finally:
+            with contextlib.suppress(NatsError, ConnectionError):
+                await subscription.unsubscribe()

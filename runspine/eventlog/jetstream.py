@@ -1,0 +1,113 @@
+"""The log on NATS JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+
+from prometheus_client import Counter
+
+from runspine.eventlog.api import ask
+from runspine.eventlog.chain import digest_of, seal
+from runspine.eventlog.connection import NatsConnection
+from runspine.eventlog.port import ConflictError, CorruptError, Extent, Recorded, UnknownOutcomeError, Version
+from runspine.eventlog.publisher import EXPECTED, MESSAGE_ID, Publisher, PublishRefusedError
+from runspine.eventlog.reads import DIGEST, SubjectReader
+from runspine.eventlog.server_errors import Verdict, sequence_in
+from runspine.eventlog.tail import Tail
+from runspine.ids import new_ulid
+from runspine.wire.v1.facts_pb2 import Fact
+
+CORRUPT = Counter("runspine_log_corrupt", "Histories read that do not form a whole chain")
+# Pause before the outcome of a refused append is looked up again.
+LOOK_SECONDS = 0.05
+
+
+class JetStreamLog:
+    """EventLog on JetStream: appends with an expected sequence, leaders' reads, ordered consumers."""
+
+    def __init__(self, link: NatsConnection, publisher: Publisher, *, timeout: float = 10.0) -> None:
+        self._link = link
+        self._publisher = publisher
+        self._timeout = timeout
+        self._reader = SubjectReader(link)
+
+    async def read(self, subject: str) -> tuple[list[Recorded], Version]:
+        try:
+            history = await self._reader.history(subject)
+        except CorruptError:
+            CORRUPT.inc()
+            raise
+        return history, history[-1].version() if history else Version()
+
+    async def append(
+        self, subject: str, facts: Sequence[Fact], *, expected: Version, commit_id: str = ""
+    ) -> Version:
+        commit_id = commit_id or new_ulid()
+        data = seal(expected, facts, commit_id, self._link.name)
+        digest = digest_of(data)
+        headers = {
+            MESSAGE_ID: commit_id,
+            EXPECTED: str(expected.sequence),
+            DIGEST: digest.hex(),
+        }
+        try:
+            async with asyncio.timeout(self._timeout):
+                sequence = await self._publisher.publish(subject, data, headers)
+        except TimeoutError as error:
+            raise UnknownOutcomeError(f"{subject}: no reply within {self._timeout} s") from error
+        except PublishRefusedError as error:
+            if error.verdict is not Verdict.CONFLICT:
+                raise
+            return await self._own_or_conflict(subject, expected, commit_id, error)
+        return Version(sequence, expected.number + 1, digest)
+
+    async def follow(
+        self, stream: str, *, after: int = 0, subject: str = "", live: bool = True
+    ) -> AsyncGenerator[Recorded, None]:
+        end = None if live else await self._last_sequence(stream, subject)
+        if end is not None and end <= after:
+            return
+        deliveries = Tail(self._link, stream, after=after, subject=subject).deliveries()
+        try:
+            async for delivery in deliveries:
+                message = delivery.message
+                digest = bytes.fromhex((message.headers or {}).get(DIGEST, ""))
+                yield Recorded(
+                    stream, delivery.sequence, message.subject, message.data, digest, delivery.stored_at
+                )
+                if end is not None and delivery.sequence >= end:
+                    return
+        finally:
+            await deliveries.aclose()
+
+    async def extent(self, stream: str) -> Extent:
+        state = (await ask(self._link, f"STREAM.INFO.{stream}"))["state"]
+        return Extent(state["first_seq"], state["last_seq"], state["messages"], state["bytes"])
+
+    async def _own_or_conflict(
+        self, subject: str, expected: Version, commit_id: str, error: PublishRefusedError
+    ) -> Version:
+        """A retry after a lost reply fails with "wrong last sequence": the commit may be stored already.
+
+        The leader named the commit that is in the way, so a read that does not show it proves nothing.
+        """
+        named = sequence_in(error.description)
+        until = time.monotonic() + self._timeout
+        while True:
+            history, version = await self.read(subject)
+            for recorded in reversed(history):
+                if recorded.commit.id == commit_id:
+                    return recorded.version()
+            if version.sequence >= named and version != expected:
+                raise ConflictError(f"{subject} is at commit {version.number}") from error
+            if time.monotonic() >= until:
+                raise UnknownOutcomeError(f"{subject}: position {named} cannot be read") from error
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _last_sequence(self, stream: str, subject: str) -> int:
+        if not subject:
+            return (await self.extent(stream)).last
+        last = await self._reader.last(stream, subject)
+        return last.sequence if last else 0

@@ -1,0 +1,116 @@
+"""Permissions on NATS: one user per service, each of which publishes only its own subjects.
+
+The server enforces them, so that each stream has one kind of writer even when a service has a bug.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, BEATS, ECHO, FACT_STREAMS, RUNS, TELEMETRY, WORK
+
+STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS)
+
+
+@dataclass(frozen=True, slots=True)
+class NatsRights:
+    """Subjects that a user may publish and subscribe to; `never_publish` takes precedence."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    never_publish: tuple[str, ...] = ()
+
+
+def inbox_of(user: str) -> str:
+    """Prefix of a user's reply subjects. No other user may subscribe to it."""
+    return f"_INBOX_{user}"
+
+
+def read_subjects(*streams: str) -> tuple[str, ...]:
+    """API subjects that a reader of these streams publishes to: gets from the leader and from any replica,
+    and ephemeral consumers."""
+    return tuple(
+        subject
+        for stream in streams
+        for subject in (
+            f"$JS.API.STREAM.INFO.{stream}",
+            f"$JS.API.STREAM.MSG.GET.{stream}",
+            f"$JS.API.DIRECT.GET.{stream}",
+            f"$JS.API.DIRECT.GET.{stream}.>",
+            f"$JS.API.CONSUMER.CREATE.{stream}.>",
+            f"$JS.API.CONSUMER.MSG.NEXT.{stream}.>",
+        )
+    )
+
+
+def _orchestrator() -> NatsRights:
+    return NatsRights(
+        publish=("runs.*", "keys.*", "work.>", ECHO, "$JS.API.>"),
+        subscribe=_own_inbox("orchestrator"),
+        # It creates the streams, but no service may delete or restore the log. Heartbeats are not of the log.
+        never_publish=(
+            *(f"$JS.API.STREAM.DELETE.{stream}" for stream in STREAMS if stream != BEATS),
+            "$JS.API.STREAM.RESTORE.>",
+            "$JS.API.ACCOUNT.>",
+        ),
+    )
+
+
+def _worker() -> NatsRights:
+    return NatsRights(
+        publish=(
+            "attempts.*",
+            "workers.*",
+            "telemetry.>",
+            "beats.*",
+            "frames.>",
+            *read_subjects(RUNS, ATTEMPTS),
+            *(f"$JS.API.STREAM.INFO.{stream}" for stream in STREAMS if stream not in (RUNS, ATTEMPTS)),
+            f"$JS.API.CONSUMER.INFO.{WORK}.>",
+            f"$JS.API.CONSUMER.MSG.NEXT.{WORK}.>",
+            f"$JS.ACK.{WORK}.>",
+        ),
+        subscribe=(*_own_inbox("worker"), "control.>"),
+    )
+
+
+def _launcher() -> NatsRights:
+    # It starts workers elsewhere; on the log it only reads which runs wait.
+    return NatsRights(publish=read_subjects(RUNS, ATTEMPTS), subscribe=_own_inbox("launcher"))
+
+
+def _telemetry() -> NatsRights:
+    return NatsRights(
+        publish=(*read_subjects(RUNS, ATTEMPTS, TELEMETRY), f"$JS.API.STREAM.PURGE.{TELEMETRY}"),
+        subscribe=_own_inbox("telemetry"),
+    )
+
+
+def _artifacts() -> NatsRights:
+    return NatsRights(
+        publish=("artifacts.*", *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
+        subscribe=_own_inbox("artifacts"),
+    )
+
+
+def _dashboard() -> NatsRights:
+    return NatsRights(
+        publish=("control.>", *read_subjects(*FACT_STREAMS, BEATS)),
+        subscribe=(*_own_inbox("dashboard"), "frames.>"),
+    )
+
+
+def _own_inbox(user: str) -> tuple[str, ...]:
+    return (f"{inbox_of(user)}.>",)
+
+
+# `admin` is for operators, not for a service.
+USERS: dict[str, NatsRights] = {
+    "orchestrator": _orchestrator(),
+    "worker": _worker(),
+    "telemetry": _telemetry(),
+    "artifacts": _artifacts(),
+    "dashboard": _dashboard(),
+    "launcher": _launcher(),
+    "admin": NatsRights(publish=(">",), subscribe=(">",)),
+}

@@ -1,0 +1,105 @@
+"""The port of the log, used by every reader and writer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from runspine.wire.v1.facts_pb2 import Commit, Fact
+
+
+class ConflictError(Exception):
+    """Another writer was first and nothing was stored: read and decide again."""
+
+
+class UnknownOutcomeError(Exception):
+    """No reply in time: the commit may or may not be stored. Retry with the same commit id."""
+
+
+class CorruptError(Exception):
+    """The stored commits do not form a whole chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The last commit of a subject, which an append must expect."""
+
+    sequence: int = 0
+    number: int = 0
+    digest: bytes = b""
+
+
+class Recorded:
+    """A stored commit. It is parsed on first use, so that a reader of raw bytes (verify, export) is not
+    stopped by a damaged one."""
+
+    __slots__ = ("_commit", "data", "digest", "sequence", "stored_at", "stream", "subject")
+
+    def __init__(
+        self, stream: str, sequence: int, subject: str, data: bytes, digest: bytes, stored_at: int
+    ) -> None:
+        self.stream = stream
+        self.sequence = sequence
+        self.subject = subject
+        self.data = data
+        self.digest = digest
+        self.stored_at = stored_at
+        self._commit: Commit | None = None
+
+    @property
+    def commit(self) -> Commit:
+        """Raises CorruptError when the bytes are not a commit."""
+        if self._commit is None:
+            try:
+                self._commit = Commit.FromString(self.data)
+            except DecodeError as error:
+                raise CorruptError(
+                    f"{self.stream} {self.sequence} on {self.subject}: not a commit"
+                ) from error
+        return self._commit
+
+    def version(self) -> Version:
+        """The version of the subject after this commit."""
+        return Version(self.sequence, self.commit.number, self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """First and last position of a stream, and its size."""
+
+    first: int
+    last: int
+    commits: int
+    bytes: int
+
+
+class EventLog(Protocol):
+    """An append-only log of commits, with optimistic concurrency for each subject."""
+
+    async def read(self, subject: str) -> tuple[list[Recorded], Version]:
+        """The whole history of a subject, and the version to append after."""
+
+    async def append(
+        self,
+        subject: str,
+        facts: Sequence[Fact],
+        *,
+        expected: Version,
+        commit_id: str = "",
+    ) -> Version:
+        """Store one commit if `expected` is the last version of the subject.
+
+        Raises ConflictError when it is not, UnknownOutcomeError when no reply came. After the latter, the
+        same call with the same commit id is safe: it is stored once.
+        """
+
+    def follow(
+        self, stream: str, *, after: int = 0, subject: str = "", live: bool = True
+    ) -> AsyncGenerator[Recorded, None]:
+        """Commits after a position, in order, each once; then new ones while `live`."""
+
+    async def extent(self, stream: str) -> Extent:
+        """First and last position of a stream."""

@@ -1,0 +1,127 @@
+"""Reads of one subject that a decision may rest on.
+
+A direct get may be answered by any replica, and a follower may lack what was acknowledged a moment ago. So
+the leader of the stream is asked for the last commit of the subject. The commits before it no longer change:
+they come from any replica, and from the leader when that replica is behind, damaged or silent.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+from runspine.eventlog.api import ask
+from runspine.eventlog.chain import check_history
+from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
+from runspine.eventlog.port import CorruptError, Recorded
+from runspine.eventlog.server_errors import NO_MESSAGE, ServerRefusedError
+from runspine.eventlog.subjects import stream_of
+
+DIGEST = "Runspine-Digest"
+READ_BATCH = 500
+# How long a replica may be silent, and for how long all is read from the leader after one was.
+DIRECT_SECONDS = 0.5
+LEADER_ONLY_SECONDS = 10.0
+
+
+class SubjectReader:
+    """Reads histories of subjects as their leader has them."""
+
+    def __init__(self, link: NatsConnection) -> None:
+        self._link = link
+        self._direct_from = 0.0
+
+    async def history(self, subject: str) -> list[Recorded]:
+        """Every commit of a subject up to the last one at the time of the call, checked to be whole.
+
+        Raises CorruptError, and NatsUnreachableError when no leader answers.
+        """
+        last = await self.last(stream_of(subject), subject)
+        if last is None:
+            return []
+        history = [last] if last.commit.number == 1 else await self._up_to(last, await self._direct(last))
+        try:
+            check_history(history)
+        except CorruptError:
+            # The replica that answered may be the only damaged one.
+            history = await self._up_to(last, [])
+            check_history(history)
+        return history
+
+    async def last(self, stream: str, subject: str) -> Recorded | None:
+        """The newest message of a subject (or pattern of subjects), from the leader."""
+        return await self._from_leader(stream, {"last_by_subj": subject})
+
+    async def next(self, stream: str, subject: str, after: int) -> Recorded | None:
+        """The first message of a subject after a position, from the leader."""
+        return await self._from_leader(stream, {"seq": after + 1, "next_by_subj": subject})
+
+    async def _up_to(self, last: Recorded, history: list[Recorded]) -> list[Recorded]:
+        """A history completed up to this commit, from the leader."""
+        while not history or history[-1].sequence < last.sequence:
+            after = history[-1].sequence if history else 0
+            found = await self.next(last.stream, last.subject, after)
+            if found is None:
+                raise NatsUnreachableError(f"{last.subject}: the leader no longer has what it reported")
+            history.append(found)
+        return history
+
+    async def _direct(self, last: Recorded) -> list[Recorded]:
+        """The commits up to this one from any replica; fewer when it is behind or does not answer."""
+        history: list[Recorded] = []
+        start, began = 1, 0
+        while time.monotonic() >= self._direct_from and began < start <= last.sequence:
+            began = start
+            body = json.dumps({"batch": READ_BATCH, "seq": start, "next_by_subj": last.subject}).encode()
+            answers = self._link.replies(f"$JS.API.DIRECT.GET.{last.stream}", body, DIRECT_SECONDS)
+            try:
+                async with aclosing(answers):
+                    async for headers, data in answers:
+                        recorded = _from_direct(last.stream, headers, data)
+                        start = recorded.sequence + 1
+                        history.append(recorded)
+            except NatsUnreachableError:
+                self._direct_from = time.monotonic() + LEADER_ONLY_SECONDS
+        return [recorded for recorded in history if recorded.sequence <= last.sequence]
+
+    async def _from_leader(self, stream: str, body: dict[str, Any]) -> Recorded | None:
+        try:
+            answer = await ask(self._link, f"STREAM.MSG.GET.{stream}", body)
+        except ServerRefusedError as error:
+            if error.code == NO_MESSAGE:
+                return None
+            raise
+        message = answer["message"]
+        headers = _headers(base64.b64decode(message.get("hdrs", "")))
+        return Recorded(
+            stream,
+            message["seq"],
+            message["subject"],
+            base64.b64decode(message.get("data", "")),
+            bytes.fromhex(headers.get(DIGEST, "")),
+            _micros(message["time"]),
+        )
+
+
+def _headers(raw: bytes) -> dict[str, str]:
+    lines = raw.decode(errors="replace").split("\r\n")[1:]
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if name}
+
+
+def _from_direct(stream: str, headers: dict[str, str], data: bytes) -> Recorded:
+    return Recorded(
+        stream,
+        int(headers["Nats-Sequence"]),
+        headers["Nats-Subject"],
+        data,
+        bytes.fromhex(headers.get(DIGEST, "")),
+        _micros(headers["Nats-Time-Stamp"]),
+    )
+
+
+def _micros(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp() * 1e6)

@@ -1,0 +1,78 @@
+"""Names of streams and subjects, and the characters of a token."""
+
+from __future__ import annotations
+
+import re
+
+RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS = (
+    "RUNS",
+    "ATTEMPTS",
+    "TELEMETRY",
+    "ARTIFACTS",
+    "WORK",
+    "BEATS",
+)
+FACT_STREAMS = (RUNS, ATTEMPTS, ARTIFACTS)
+
+_STREAM_OF = {
+    "runs": RUNS,
+    "keys": RUNS,
+    "attempts": ATTEMPTS,
+    "workers": ATTEMPTS,
+    "telemetry": TELEMETRY,
+    "artifacts": ARTIFACTS,
+    "work": WORK,
+    "beats": BEATS,
+}
+# The orchestrator's own messages on the BEATS stream; no worker id can be equal to it.
+ECHO = "beats.~"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+def stream_of(subject: str) -> str:
+    return _STREAM_OF[subject.split(".", 1)[0]]
+
+
+def is_token(text: str) -> bool:
+    """Whether the text can be one part of a subject."""
+    return _TOKEN.match(text) is not None
+
+
+def run_subject(run_id: str) -> str:
+    return f"runs.{run_id}"
+
+
+def key_subject(key_digest: str) -> str:
+    return f"keys.{key_digest}"
+
+
+def attempts_subject(run_id: str) -> str:
+    return f"attempts.{run_id}"
+
+
+def worker_subject(worker_id: str) -> str:
+    return f"workers.{worker_id}"
+
+
+def beat_subject(worker_id: str) -> str:
+    return f"beats.{worker_id}"
+
+
+def work_subject(pool: str, priority: int) -> str:
+    return f"work.{pool}.{priority}"
+
+
+def telemetry_subject(run_id: str, attempt: int, kind: str) -> str:
+    return f"telemetry.{run_id}.{attempt}.{kind}"
+
+
+def frames_subject(run_id: str, slot: int | str = "*") -> str:
+    return f"frames.{run_id}.{slot}"
+
+
+def control_subject(run_id: str) -> str:
+    return f"control.{run_id}"
+
+
+def artifacts_subject(run_id: str) -> str:
+    return f"artifacts.{run_id}"

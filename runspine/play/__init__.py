@@ -1,0 +1,1 @@
+"""Play sessions: actors, fork points and specs."""

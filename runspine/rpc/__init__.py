@@ -1,0 +1,1 @@
+"""gRPC: the clients of the services, and the server, errors, tokens and TLS that the services share."""

@@ -1,0 +1,1 @@
+"""Run files: strict YAML, conversion to and from messages, grids of runs, JSON schema."""

@@ -1,0 +1,27 @@
+"""Keys of artifacts in the bucket: each object is named by the SHA-256 of its bytes."""
+
+from __future__ import annotations
+
+import re
+
+ARTIFACTS_PREFIX = "artifacts/sha256/"
+# Objects of pruned artifacts stay here while the prune can be undone.
+TRASH_PREFIX = "trash/sha256/"
+
+_BY_DIGEST = re.compile(r"(?:artifacts|trash)/sha256/[0-9a-f]{2}/([0-9a-f]{64})\Z")
+
+
+def artifact_key(digest: str) -> str:
+    """The key of an artifact's bytes."""
+    return f"{ARTIFACTS_PREFIX}{digest[:2]}/{digest}"
+
+
+def trash_key(digest: str) -> str:
+    """The key of the same bytes in the trash."""
+    return f"{TRASH_PREFIX}{digest[:2]}/{digest}"
+
+
+def digest_in(key: str) -> str:
+    """The SHA-256 that a key names; empty for a key of another form."""
+    found = _BY_DIGEST.match(key)
+    return found[1] if found else ""

@@ -1,0 +1,1 @@
+"""Policies from checkpoints and their evaluation, for every runner."""

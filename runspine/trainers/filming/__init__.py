@@ -1,0 +1,1 @@
+"""Clips of episodes that a trainer or evaluator has just played, made in the background."""

@@ -1,0 +1,1 @@
+"""Offline algorithms, one readable file each: behaviour cloning, TD3+BC, IQL; and the dataset recorder."""

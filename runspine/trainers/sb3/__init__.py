@@ -1,0 +1,1 @@
+"""Trainer for Stable-Baselines3 algorithms."""

@@ -1,0 +1,1 @@
+"""Parts that several pages share: frame, notices, charts, tables, refresh."""

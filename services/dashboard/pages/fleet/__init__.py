@@ -1,0 +1,1 @@
+"""The page of workers, queue, runners, streams and storage."""

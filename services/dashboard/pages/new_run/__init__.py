@@ -1,0 +1,1 @@
+"""The form that submits a new run."""

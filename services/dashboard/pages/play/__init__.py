@@ -1,0 +1,1 @@
+"""The form that starts play sessions, and the player."""

@@ -1,0 +1,1 @@
+"""The Launcher port and its adapters for Kubernetes and Ray."""

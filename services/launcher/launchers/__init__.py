@@ -1,1 +1,0 @@
-"""The port to an engine that places processes, and its adapters."""

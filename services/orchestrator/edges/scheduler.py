@@ -1,0 +1,192 @@
+"""The orchestrator's loops: reactions to workers' facts, leases and offers.
+
+Each works from the board's state, so a restart, a second orchestrator or a lost wake-up only delays a
+decision."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import structlog
+
+from runspine.clock import now_micros
+from runspine.domain.defaults import DEFAULT_POOL
+from runspine.domain.run import RunRefusedError, decide, fold
+from runspine.domain.run.attempts import find_attempt, got_further
+from runspine.domain.run.commands import Command, GiveUp
+from runspine.eventlog import ConflictError, EventLog, UnknownOutcomeError
+from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
+from runspine.eventlog.decider import Handled, handle
+from runspine.eventlog.projection import Projector
+from runspine.eventlog.subjects import BEATS, ECHO, run_subject
+from runspine.eventlog.tail import Tail
+from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.leases import Leases, LeaseTimeouts
+from runspine.services.orchestrator.core.offer_plan import (
+    head_offers,
+    plan_offers,
+    pool_of,
+    waiting_runs,
+)
+from runspine.services.orchestrator.core.reactions import react
+from runspine.services.orchestrator.edges import metrics
+from runspine.services.orchestrator.edges.offers import OfferStream
+from runspine.wire.v1.run_pb2 import Beat, Run
+
+log = structlog.get_logger()
+
+MAX_CONCURRENT_COMMANDS = 32
+TICK_SECONDS = 1.0
+
+
+class Scheduler:
+    """Carries out commands, follows heartbeats, and runs the loops of reactions, leases and offers."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        link: NatsConnection,
+        board: Board,
+        projector: Projector,
+        offers: OfferStream,
+        *,
+        timeouts: LeaseTimeouts,
+        window: int,
+    ) -> None:
+        self._log = event_log
+        self._link = link
+        self._board = board
+        self._projector = projector
+        self._offers = offers
+        self._timeouts = timeouts
+        self._window = window
+        self._leases = Leases(time.monotonic())
+        self._last_arrival = time.monotonic()
+        metrics.HEARTBEAT_GAP.set_function(lambda: time.monotonic() - self._last_arrival)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_COMMANDS)
+        self._busy: set[str] = set()
+
+    async def command(self, run_id: str, command: Command) -> Handled[Run]:
+        """Decide on the newest history of a run and append the facts."""
+        handled = await handle(self._log, run_subject(run_id), lambda run: decide(run, command), fold)
+        for fact in handled.facts:
+            metrics.FACTS.labels(fact.WhichOneof("kind")).inc()
+        return handled
+
+    async def follow_beats(self) -> None:
+        self._link.on_connect(self._restart_leases)
+        async for delivery in Tail(self._link, BEATS).deliveries():
+            now = self._last_arrival = time.monotonic()
+            self._leases.record_arrival(now)
+            if delivery.message.subject == ECHO:
+                continue
+            beat = Beat.FromString(delivery.message.data)
+            self._leases.record_heartbeat(beat, now)
+            self._board.apply_heartbeat(beat, delivery.stored_at)
+
+    async def _restart_leases(self) -> None:
+        self._leases.restart(time.monotonic())
+
+    async def run_reactions(self) -> None:
+        """Record starts and exits that workers reported, for each run as soon as its state changes."""
+        async with asyncio.TaskGroup() as group:
+            async for _ in self._projector.moves(TICK_SECONDS):
+                touched, self._board.touched = self._board.touched, set()
+                for run_id in touched:
+                    run = self._board.runs.get(run_id)
+                    if run is None:
+                        continue
+                    command = react(run, self._board.attempts.get(run_id), now_micros())
+                    if command is not None:
+                        await self._submit(group, run_id, command)
+
+    async def run_leases(self) -> None:
+        """Check every lease once a second, while heartbeats can arrive."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                if not await self._publish_echo():
+                    self._leases.restart(time.monotonic())
+                    continue
+                self._leases.forget(self._board.open)
+                now, at = self._leases.last_arrival, now_micros()
+                for run_id in list(self._board.open):
+                    command = self._leases.due_command(self._board.runs[run_id], now, at, self._timeouts)
+                    if isinstance(command, GiveUp):
+                        command = replace(command, got_further=self._got_further(run_id, command.attempt))
+                    if command is not None:
+                        log.info("lease.verdict", run_id=run_id, verdict=type(command).__name__)
+                        await self._submit(group, run_id, command)
+
+    def _got_further(self, run_id: str, attempt: int) -> bool:
+        history = self._board.attempts.get(run_id)
+        return history is not None and got_further(run_id, find_attempt(history, attempt))
+
+    async def _publish_echo(self) -> bool:
+        """Publish an echo on the BEATS stream; its arrival proves that heartbeats arrive. False if NATS is
+        unreachable."""
+        if not self._link.connected:
+            return False
+        try:
+            await self._link.publish(ECHO, b"")
+        except NatsUnreachableError:
+            return False
+        return True
+
+    async def run_offers(self) -> None:
+        """Keep the first runs of each pool on the WORK stream."""
+        async for _ in self._projector.moves(TICK_SECONDS):
+            began = time.monotonic()
+            try:
+                await self._offer()
+            except (NatsUnreachableError, UnknownOutcomeError) as error:
+                log.warning("offers.later", error=str(error))
+                await asyncio.sleep(TICK_SECONDS / 4)
+            # A long queue takes long to order; that must not keep everything else waiting.
+            await asyncio.sleep(max(0.002, 2 * (time.monotonic() - began)))
+
+    async def _offer(self) -> None:
+        board = self._board
+        served = {DEFAULT_POOL}
+        served.update(pool for worker in board.workers.values() if worker.online for pool in worker.pools)
+        # The stream is read first: when an offer is gone from it, the board already holds the claim.
+        posted = await self._offers.posted()
+        pools = waiting_runs((board.runs[run_id] for run_id in board.open), board.attempts, now_micros())
+        for pool in served | pools.keys():
+            await self._offers.ensure_pool(pool)
+        # Runs that no worker has room for must not block those behind them.
+        postponed = board.postponed(now_micros())
+        metrics.set_queue_depths({pool: len(queue) for pool, queue in pools.items()}, served)
+        for pool in pools.keys() | posted.keys():
+            queue = pools.get(pool, [])
+            window = self._window + sum(pool_of(board.runs[run_id]) == pool for run_id in postponed)
+            changes = plan_offers(head_offers(pool, queue, window), posted.get(pool, []))
+            for sequence in changes.withdraw:
+                await self._offers.withdraw(sequence)
+            for offer in changes.publish:
+                await self._offers.post(offer)
+
+    async def _submit(self, group: asyncio.TaskGroup, run_id: str, command: Command) -> None:
+        """Carry a command out concurrently with others, one at a time for each run."""
+        if run_id in self._busy:
+            self._board.touched.add(run_id)
+            return
+        await self._turns.acquire()
+        self._busy.add(run_id)
+        group.create_task(self._carry_out(run_id, command))
+
+    async def _carry_out(self, run_id: str, command: Command) -> None:
+        try:
+            handled = await self.command(run_id, command)
+            for fact in handled.facts:
+                log.info("run.decided", run_id=run_id, fact=fact.WhichOneof("kind"))
+        except (ConflictError, UnknownOutcomeError, NatsUnreachableError) as error:
+            log.warning("run.later", run_id=run_id, error=str(error))
+            self._board.touched.add(run_id)
+        except RunRefusedError as error:
+            log.warning("run.refused", run_id=run_id, error=str(error))
+        finally:
+            self._busy.discard(run_id)
+            self._turns.release()

@@ -1,0 +1,257 @@
+"""TrainerService over gRPC: commands to the log, answers from the board."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from runspine.clock import now_micros
+from runspine.domain.run import fold
+from runspine.domain.run.commands import Cancel, Command, SetLabels, SetPriority, Submit
+from runspine.errors import Violation
+from runspine.eventlog import EventLog, Recorded
+from runspine.eventlog.decider import Handled, handle
+from runspine.eventlog.projection import Projector
+from runspine.eventlog.subjects import FACT_STREAMS, RUNS, key_subject, run_subject
+from runspine.ids import is_ulid, new_ulid, run_name
+from runspine.rpc.auth import caller
+from runspine.rpc.errors import AmbiguousError, InvalidInputError, NotFoundError, translate_errors
+from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.capacity import capacity_violations
+from runspine.services.orchestrator.core.listing import list_runs
+from runspine.services.orchestrator.core.runner_catalog import known_runners
+from runspine.services.orchestrator.core.spec_rules import (
+    label_violations,
+    violations,
+    with_defaults,
+)
+from runspine.services.orchestrator.edges.scheduler import Scheduler
+from runspine.services.orchestrator.edges.watch import MORE_STREAMS, more_streams, watch_all, watch_run
+from runspine.spec.nearest import not_accepted
+from runspine.wire.v1 import trainer_pb2 as wire
+from runspine.wire.v1.facts_pb2 import Fact, KeyReserved
+from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceServicer
+
+MAX_KEY = 200
+
+
+@dataclass(slots=True)
+class TrainerCalls:
+    """What the calls of TrainerService share."""
+
+    event_log: EventLog
+    board: Board
+    projector: Projector
+    scheduler: Scheduler
+    installed: dict[str, RunnerInfo]
+
+    def runners(self) -> dict[str, RunnerInfo]:
+        """Runners that workers report, and those installed in this process."""
+        return known_runners(self.installed, self.board.workers.values())
+
+
+@translate_errors
+class TrainerServicer(TrainerServiceServicer):
+    """The calls of TrainerService."""
+
+    def __init__(self, trainer: TrainerCalls) -> None:
+        self._trainer = trainer
+
+    async def Submit(self, request: wire.SubmitRequest, _: Any) -> wire.SubmitResponse:
+        return await self._submit(request.spec, request.idempotency_key, parent="")
+
+    async def Resubmit(self, request: wire.ResubmitRequest, _: Any) -> wire.SubmitResponse:
+        old = await self._find(request.run_id)
+        spec = RunSpec()
+        spec.CopyFrom(request.spec if request.HasField("spec") else old.spec)
+        return await self._submit(spec, request.idempotency_key, parent=old.id)
+
+    async def Validate(self, request: wire.ValidateRequest, _: Any) -> wire.ValidateResponse:
+        spec = self._checked(request.spec)
+        return wire.ValidateResponse(spec=spec, notices=self._notices(spec))
+
+    async def Cancel(self, request: wire.CancelRequest, _: Any) -> wire.CancelResponse:
+        _refuse_long("reason", request.reason)
+        run = await self._find(request.run_id)
+        command = Cancel(at=now_micros(), by=caller.get(), reason=request.reason)
+        return wire.CancelResponse(run=(await self._command(run.id, command)).run)
+
+    async def SetPriority(self, request: wire.SetPriorityRequest, _: Any) -> wire.SetPriorityResponse:
+        if request.priority > 100:
+            what = f"{request.priority} is out of range: 0 (last) to 100 (first)"
+            raise InvalidInputError([Violation("priority", what)])
+        run = await self._find(request.run_id)
+        command = SetPriority(at=now_micros(), priority=request.priority, by=caller.get())
+        return wire.SetPriorityResponse(run=(await self._command(run.id, command)).run)
+
+    async def SetLabels(self, request: wire.SetLabelsRequest, _: Any) -> wire.SetLabelsResponse:
+        found = list(label_violations(request.labels, "labels"))
+        if found:
+            raise InvalidInputError(found)
+        run = await self._find(request.run_id)
+        command = SetLabels(at=now_micros(), labels=dict(request.labels), by=caller.get())
+        return wire.SetLabelsResponse(run=(await self._command(run.id, command)).run)
+
+    async def Get(self, request: wire.GetRequest, _: Any) -> wire.GetResponse:
+        run = await self._find(request.run_id)
+        history = self._trainer.board.attempts.get(run.id)
+        return wire.GetResponse(
+            run=self._trainer.board.with_wait_reasons(run, now_micros()),
+            attempts=history.attempts if history else [],
+            progress=self._trainer.board.progress(run),
+        )
+
+    async def List(self, request: wire.ListRequest, _: Any) -> wire.ListResponse:
+        return list_runs(self._trainer.board, request, now_micros())
+
+    async def Watch(self, request: wire.WatchRequest, _: Any) -> AsyncIterator[wire.WatchResponse]:
+        log, board = self._trainer.event_log, self._trainer.board
+        for name in (*request.streams, *request.positions):
+            if name not in MORE_STREAMS:
+                raise InvalidInputError([Violation("streams", not_accepted(name, MORE_STREAMS))])
+        if request.run_id:
+            run = await self._find(request.run_id)
+            more = more_streams(request.streams, request.positions, run.id)
+            events = watch_run(log, board, run.id, request.after, request.until_end, more)
+        else:
+            more = more_streams(request.streams, request.positions)
+            events = watch_all(log, board, request.after, request.progress, more)
+        async for event in events:
+            yield event
+
+    async def ListRunners(self, _request: wire.ListRunnersRequest, _: Any) -> wire.ListRunnersResponse:
+        runners = self._trainer.runners()
+        return wire.ListRunnersResponse(runners=[runners[name] for name in sorted(runners)])
+
+    async def ListWorkers(self, _request: wire.ListWorkersRequest, _: Any) -> wire.ListWorkersResponse:
+        workers = self._trainer.board.workers
+        return wire.ListWorkersResponse(workers=[workers[name] for name in sorted(workers)])
+
+    async def ReadLog(self, request: wire.ReadLogRequest, _: Any) -> AsyncIterator[wire.LogRecord]:
+        _known_stream(request.stream)
+        records = self._trainer.event_log.follow(
+            request.stream, after=request.after, subject=request.subject, live=request.follow
+        )
+        async for recorded in records:
+            yield wire.LogRecord(
+                stream=recorded.stream,
+                sequence=recorded.sequence,
+                subject=recorded.subject,
+                commit=recorded.data,
+                stored_at=recorded.stored_at,
+                digest=recorded.digest,
+            )
+
+    async def DescribeLog(self, _request: wire.DescribeLogRequest, _: Any) -> wire.DescribeLogResponse:
+        response = wire.DescribeLogResponse()
+        for stream in FACT_STREAMS:
+            extent = await self._trainer.event_log.extent(stream)
+            response.streams.add(
+                name=stream,
+                first_sequence=extent.first,
+                last_sequence=extent.last,
+                commits=extent.commits,
+                bytes=extent.bytes,
+                witness=self._trainer.projector.witnesses.get(stream),
+            )
+        return response
+
+    async def _submit(self, given: RunSpec, key: str, parent: str) -> wire.SubmitResponse:
+        spec = self._checked(given)
+        at = now_micros()
+        run_id, name = new_ulid(), spec.name or run_name(spec.env, spec.algo or _program(spec), spec.seed, at)
+        if key:
+            _refuse_long("idempotency_key", key)
+            wanted = KeyReserved(run_id=run_id, name=name, spec_digest=_digest(given))
+            reserved = await self._reserve(key, wanted, at)
+            run_id, name = reserved.run_id, reserved.name
+            known, _ = await self._trainer.event_log.read(run_subject(run_id))
+            if known:
+                return wire.SubmitResponse(run=_fold_history(known), created=False)
+        command = Submit(at=at, run_id=run_id, name=name, spec=spec, by=caller.get(), parent=parent, key=key)
+        handled = await self._command(run_id, command)
+        return wire.SubmitResponse(run=handled.run, created=bool(handled.facts))
+
+    async def _reserve(self, key: str, wanted: KeyReserved, at: int) -> KeyReserved:
+        """The run that this idempotency key stands for: the first submit with it decides."""
+        subject = key_subject(hashlib.sha256(key.encode()).hexdigest())
+        mine = [Fact(at=at, key_reserved=wanted)]
+        handled = await handle(
+            self._trainer.event_log, subject, lambda first: [] if first else mine, _first_reserved
+        )
+        reserved = handled.state
+        assert reserved is not None, "a key is reserved by somebody"
+        if reserved.spec_digest != wanted.spec_digest:
+            what = f"was used for run {reserved.run_id} with another spec: take a new key"
+            raise InvalidInputError([Violation("idempotency_key", what)])
+        return reserved
+
+    def _checked(self, given: RunSpec) -> RunSpec:
+        runners = self._trainer.runners()
+        found = violations(given, runners) or capacity_violations(given, self._trainer.board.workers.values())
+        if found:
+            raise InvalidInputError(found)
+        return with_defaults(given, runners)
+
+    def _notices(self, spec: RunSpec) -> list[str]:
+        workers = [w for w in self._trainer.board.workers.values() if w.online and spec.pool in w.pools]
+        if not workers:
+            return [f"no worker serves pool {spec.pool!r} now: the run will wait"]
+        ready = [w for w in workers for info in w.runners if info.name == spec.runner and not info.not_ready]
+        return [] if ready else [f"no worker of pool {spec.pool!r} has runner {spec.runner!r} ready"]
+
+    async def _find(self, text: str) -> Run:
+        found = self._trainer.board.find(text)
+        if not found and is_ulid(text):
+            history, _ = await self._trainer.event_log.read(run_subject(text))
+            if history:
+                return _fold_history(history)
+        if not found:
+            raise NotFoundError(f"there is no run {text[:80]!r}: give an id, the beginning of one, or a name")
+        if len(found) > 1:
+            raise AmbiguousError(
+                f"{text!r} is the beginning of several ids: {', '.join(r.id for r in found)}"
+            )
+        return found[0]
+
+    async def _command(self, run_id: str, command: Command) -> Handled[Run]:
+        """Carry a command out and wait for the board, so that the caller sees its own change."""
+        handled = await self._trainer.scheduler.command(run_id, command)
+        await self._trainer.projector.reached(RUNS, handled.position)
+        return handled
+
+
+def _fold_history(history: list[Recorded]) -> Run:
+    return fold(fact for recorded in history for fact in recorded.commit.facts)
+
+
+def _first_reserved(facts: Iterable[Fact], before: KeyReserved | None) -> KeyReserved | None:
+    return before or next((fact.key_reserved for fact in facts), None)
+
+
+def _refuse_long(field: str, text: str) -> None:
+    if len(text) > MAX_KEY:
+        raise InvalidInputError(
+            [Violation(field, f"{len(text)} characters, more than the {MAX_KEY} accepted")]
+        )
+
+
+def _known_stream(stream: str) -> None:
+    if stream not in FACT_STREAMS:
+        raise InvalidInputError([Violation("stream", not_accepted(stream, FACT_STREAMS))])
+
+
+def _digest(spec: RunSpec) -> bytes:
+    return hashlib.sha256(spec.SerializeToString(deterministic=True)).digest()
+
+
+def _program(spec: RunSpec) -> str:
+    """The program's name, for the name of a run without an algorithm."""
+    words = [word for word in spec.command if not word.startswith("-")]
+    script = next((word for word in words if word.endswith(".py")), words[0] if words else spec.runner)
+    return script.rsplit("/", 1)[-1].removesuffix(".py")

@@ -1,1 +1,0 @@
-"""Our own algorithms: one readable file each, and the few nouns they share. This imports none of them."""

@@ -1,0 +1,116 @@
+"""Finds unannounced files in a run's directory by CleanRL's layout: videos, TensorBoard, models, W&B."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runspine.domain.artifact_kinds import MODEL, TENSORBOARD, VIDEO, WANDB
+from runspine.domain.downloads import is_download
+
+_VIDEO_SUFFIXES = (".mp4", ".webm", ".gif", ".avi", ".mkv")
+# Of each kind only the newest: a run that films every episode must not fill the bucket.
+MAX_PER_KIND = 200
+# How many names are examined, of any kind.
+MAX_NAMES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredFile:
+    """A file worth uploading."""
+
+    kind: str
+    # Below the run's directory.
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredFiles:
+    """The result of a search."""
+
+    files: list[DiscoveredFile]
+    # For the run's log: what was left out.
+    notes: list[str]
+
+
+def discover(run_dir: Path) -> DiscoveredFiles:
+    """Find every file worth uploading, oldest first; links are not followed. Blocks."""
+    files: dict[str, list[tuple[int, str]]] = {}
+    notes = []
+    for seen, (path, changed) in enumerate(_walk(run_dir)):
+        if seen >= MAX_NAMES:
+            notes.append(f"more than {MAX_NAMES:,} files in its directory: the rest is not examined")
+            break
+        kind = kind_of(path)
+        if kind:
+            files.setdefault(kind, []).append((changed, path))
+    found = []
+    for kind, all_of_it in sorted(files.items()):
+        all_of_it.sort()
+        if len(all_of_it) > MAX_PER_KIND:
+            left = len(all_of_it) - MAX_PER_KIND
+            notes.append(
+                f"{left:,} older {kind} files are not uploaded: the newest {MAX_PER_KIND} are. "
+                "Announce those that matter, or write fewer"
+            )
+        found += [DiscoveredFile(kind, path) for _, path in all_of_it[-MAX_PER_KIND:]]
+    return DiscoveredFiles(found, notes)
+
+
+def event_files_in(run_dir: Path, event: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """An artifact line for each event file in a folder of TensorBoard; None when it names no such folder."""
+    given = str(event["path"])
+    if event["kind"] != TENSORBOARD or "\0" in given:
+        return None
+    folder = run_dir.resolve() / given
+    if not folder.is_dir() or not folder.resolve().is_relative_to(run_dir.resolve()):
+        return None
+    found = [path for path, _ in itertools.islice(_walk(folder), MAX_NAMES) if _is_event_file(path)]
+    return [
+        {**event, "path": os.path.join(given, path), "name": None} for path in sorted(found)[-MAX_PER_KIND:]
+    ]
+
+
+def _is_event_file(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("events.out.tfevents.")
+
+
+def kind_of(path: str) -> str:
+    """The artifact kind of a file by its path; empty when it is not uploaded."""
+    top, _, rest = path.partition("/")
+    name = path.rpartition("/")[2]
+    if is_download(path):
+        return ""
+    if name.endswith(".cleanrl_model"):
+        return MODEL
+    if top == "videos" and rest and name.lower().endswith(_VIDEO_SUFFIXES):
+        return VIDEO
+    if top == "runs" and rest and _is_event_file(path):
+        return TENSORBOARD
+    if top == "wandb" and rest:
+        return WANDB
+    return ""
+
+
+def _walk(root: Path) -> Iterator[tuple[str, int]]:
+    """Plain files below `root`, as relative paths with their modification times."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(root / folder))
+        except OSError:
+            continue
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield path, entry.stat(follow_symlinks=False).st_mtime_ns
+            except OSError:
+                continue

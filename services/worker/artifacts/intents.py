@@ -1,0 +1,263 @@
+"""Intents on disk to upload announced files, and the checks that a file must pass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from runspine.domain.downloads import is_download
+from runspine.ids import new_ulid
+from runspine.services.worker.protocol.redact import Redactor
+from runspine.storage.keys import artifact_key
+from runspine.wire.v1.facts_pb2 import ArtifactProduced
+from runspine.wire.v1.spec_pb2 import Value
+
+log = structlog.get_logger()
+
+CHUNK = 1 << 20
+MAX_NAME_LENGTH = 500
+MAX_META_BYTES = 32 << 10
+
+
+class UploadRefusedError(Exception):
+    """The file is not uploaded; the message states why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An upload that is due. It is kept on disk until the artifact is on the log."""
+
+    id: str
+    run_id: str
+    attempt: int
+    kind: str
+    name: str
+    # The file as it was announced, and a link to it that outlives a rename or a removal.
+    path: str
+    link: str
+    digest: str
+    size: int
+    step: int = 0
+    meta: dict[str, Any] = field(default_factory=dict)
+    # The last batch of telemetry before it.
+    after: int = 0
+
+    @property
+    def key(self) -> str:
+        """The object key in S3."""
+        return artifact_key(self.digest)
+
+    @property
+    def file(self) -> Path:
+        """The file to upload."""
+        return Path(self.link or self.path)
+
+    def fact(self) -> ArtifactProduced:
+        """The fact to record once it is stored."""
+        return ArtifactProduced(
+            attempt=self.attempt,
+            kind=self.kind,
+            name=self.name,
+            digest=self.digest,
+            size=self.size,
+            key=self.key,
+            step=self.step,
+            meta={name: to_value(value) for name, value in self.meta.items()},
+        )
+
+
+class Intents:
+    """The folder of intents: `<id>.json`, and `<id>` for the link to the file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def accept(
+        self,
+        event: Mapping[str, Any],
+        run_id: str,
+        attempt: int,
+        run_dir: Path,
+        redact: Redactor,
+        *,
+        after: int = 0,
+        unless: Collection[tuple[str, str]] = (),
+    ) -> Intent | None:
+        """Check, hash and link the file of an artifact line. Raises UploadRefusedError. Blocks.
+
+        None when `unless` has its path and digest: that file was accepted before.
+        """
+        path = resolve_inside(str(event["path"]), run_dir)
+        if is_download(str(path.relative_to(run_dir.resolve()))):
+            raise UploadRefusedError("the worker fetched it for this run: it is stored already")
+        link = self._folder / new_ulid()
+        descriptor = open_plain(path)
+        try:
+            digest, size = fingerprint(descriptor, redact)
+            if (str(path), digest) in unless:
+                return None
+            linked = _link(path, link, os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+        intent = Intent(
+            id=link.name,
+            run_id=run_id,
+            attempt=attempt,
+            kind=redact(str(event["kind"]))[:MAX_NAME_LENGTH],
+            name=redact(str(event.get("name") or path.relative_to(run_dir.resolve())))[:MAX_NAME_LENGTH],
+            path=str(path),
+            link=str(link) if linked else "",
+            digest=digest,
+            size=size,
+            step=parse_step(event.get("step")),
+            meta=clean_meta(event.get("meta"), redact),
+            after=after,
+        )
+        self._write(intent)
+        return intent
+
+    def forget(self, intent: Intent) -> None:
+        """Remove an intent and its link."""
+        (self._folder / f"{intent.id}.json").unlink(missing_ok=True)
+        (self._folder / intent.id).unlink(missing_ok=True)
+
+    def left(self) -> list[Intent]:
+        """Intents that an earlier process has not finished, oldest first; stray links are removed."""
+        found = []
+        for path in sorted(self._folder.iterdir()):
+            if path.suffix == ".json":
+                found += _read(path)
+            elif not path.with_suffix(".json").exists():
+                path.unlink()
+        return found
+
+    def _write(self, intent: Intent) -> None:
+        draft = self._folder / f"{intent.id}.tmp"
+        with draft.open("w") as file:
+            json.dump(asdict(intent), file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(draft.with_suffix(".json"))
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _read(path: Path) -> list[Intent]:
+    try:
+        return [Intent(**json.loads(path.read_text()))]
+    except (ValueError, TypeError) as error:
+        # Writes are atomic, so this is damage from outside: keep the file and log it.
+        log.error("upload.unreadable", path=str(path), error=str(error))
+        return []
+
+
+def resolve_inside(given: str, run_dir: Path) -> Path:
+    """The path in the run's directory that a trainer means, symlinks resolved. Raises UploadRefusedError."""
+    root = run_dir.resolve()
+    try:
+        path = (root / given).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UploadRefusedError(f"this path cannot be resolved: {error}") from error
+    if not path.is_relative_to(root):
+        raise UploadRefusedError("it lies outside the run's directory: write it inside")
+    return path
+
+
+def open_plain(path: Path) -> int:
+    """A descriptor of a regular file, and of nothing that was put in its place. Raises UploadRefusedError."""
+    try:
+        # A pipe without a writer would block for ever; a link that has just appeared must not be followed.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UploadRefusedError(str(error.strerror)) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UploadRefusedError("it is not a regular file: pack a directory into one file first")
+    return descriptor
+
+
+def fingerprint(descriptor: int, redact: Redactor) -> tuple[str, int]:
+    """SHA-256 and size; refuses a file with a secret in plain sight. Raises UploadRefusedError."""
+    digest, size, before = hashlib.sha256(), 0, b""
+    while data := os.read(descriptor, CHUNK):
+        digest.update(data)
+        size += len(data)
+        if name := redact.found_in(before + data):
+            raise UploadRefusedError(f"it holds the value of secret {name}")
+        before = data[-redact.longest :] if redact.longest else b""
+    return digest.hexdigest(), size
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file. Blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def parse_step(value: object) -> int:
+    """The step of an artifact line; 0 when it is not a valid one."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
+        return value
+    return 0
+
+
+def clean_meta(meta: object, redact: Redactor) -> dict[str, Any]:
+    """The `meta` of an artifact line without secrets; dropped when it is too large."""
+    if not isinstance(meta, dict):
+        return {}
+    text = redact(json.dumps(meta))
+    if len(text) > MAX_META_BYTES:
+        return {"dropped": f"meta of {len(text)} bytes, more than the {MAX_META_BYTES} accepted"}
+    try:
+        cleaned: dict[str, Any] = json.loads(text)
+    except ValueError:
+        return {"dropped": "meta could not be kept without a secret"}
+    return cleaned
+
+
+def to_value(plain: object) -> Value:
+    """A JSON value as a Value message; null becomes an empty one."""
+    match plain:
+        case bool():
+            return Value(boolean=plain)
+        case int():
+            return Value(integer=plain) if abs(plain) < 1 << 63 else Value(text=str(plain))
+        case float():
+            return Value(number=plain)
+        case str():
+            return Value(text=plain)
+    value = Value()
+    if isinstance(plain, list):
+        value.list.items.extend(to_value(item) for item in plain)
+        value.list.SetInParent()
+    elif isinstance(plain, dict):
+        for key, item in plain.items():
+            value.map.entries[str(key)].CopyFrom(to_value(item))
+        value.map.SetInParent()
+    return value
+
+
+def _link(path: Path, link: Path, opened: os.stat_result) -> bool:
+    """Hard-link the file that was hashed; False when the file system cannot."""
+    try:
+        os.link(path, link, follow_symlinks=False)
+    except OSError:
+        # Another file system, or one without links: the announced path is used.
+        return False
+    about = link.lstat()
+    if (about.st_dev, about.st_ino) != (opened.st_dev, opened.st_ino):
+        link.unlink()
+        raise UploadRefusedError("it was replaced while it was read: announce it after it is complete")
+    return True

@@ -1,0 +1,356 @@
+"""Runs one attempt, from its claim to AttemptExited."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable
+
+import structlog
+
+from runspine.clock import now_micros
+from runspine.domain.run import fold
+from runspine.eventlog import EventLog
+from runspine.eventlog.connection import NatsConnection
+from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.subjects import RUNS, attempts_subject, run_subject
+from runspine.services.worker.artifacts.collector import ArtifactCollector
+from runspine.services.worker.artifacts.pending import PendingArtifacts
+from runspine.services.worker.artifacts.uploads import Uploads
+from runspine.services.worker.attempt.reports import TrainerReports
+from runspine.services.worker.claim.claim import Claim
+from runspine.services.worker.facts.fact_writer import FactWriter
+from runspine.services.worker.facts.outcome import (
+    Stop,
+    exited_fact,
+    grace_of,
+    is_open,
+    limit_reached,
+    stop_for,
+)
+from runspine.services.worker.live.actors import fetch_actor
+from runspine.services.worker.live.publisher import FramePublisher
+from runspine.services.worker.live.view_socket import ViewSocket
+from runspine.services.worker.metrics import ATTEMPTS
+from runspine.services.worker.process.limits import LimitGuard
+from runspine.services.worker.process.output import Output
+from runspine.services.worker.process.sandbox import sandboxed, scratch_variables
+from runspine.services.worker.process.trainer_process import (
+    REAPER_LOCK,
+    STUCK_SECONDS,
+    NotStartedError,
+    TrainerExit,
+    TrainerProcess,
+)
+from runspine.services.worker.process.usage import UsageSampler
+from runspine.services.worker.settings import WorkerSettings
+from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
+from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
+from runspine.storage.blobs import Blobs
+from runspine.tasks import cancel_and_wait
+from runspine.wire.v1.facts_pb2 import (
+    HANDED_BACK,
+    LIMIT,
+    LOST,
+    NOT_STARTED,
+    AttemptExited,
+    AttemptProgressed,
+    Fact,
+    Outcome,
+    Progress,
+)
+
+log = structlog.get_logger()
+
+UNKILLABLE_SECONDS = 5.0
+# How long the end of a run waits for the search of its directory.
+DISCOVERY_SECONDS = 120.0
+
+
+class Attempt:
+    """Runs the trainer, stops it when the run or a limit requires it, and records how it ended."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        settings: WorkerSettings,
+        link: NatsConnection,
+        event_log: EventLog,
+        fact_writer: FactWriter,
+        publisher: Publisher,
+        spools: SpoolDirectory,
+        blobs: Blobs,
+        uploads: Uploads,
+        announced: PendingArtifacts,
+    ) -> None:
+        self.claim = claim
+        self.run_id = claim.run.id
+        self.number = claim.attempt
+        self._settings = settings
+        self._link = link
+        self._log = event_log
+        self._fact_writer = fact_writer
+        self._run = claim.run
+        prepared = claim.prepared
+        self._telemetry = TelemetryPipeline(
+            self.run_id, self.number, claim.run.spec, prepared.redact, publisher, spools
+        )
+        self._output = Output(prepared.run_dir, self._telemetry)
+        self._blobs = blobs
+        self._uploads = uploads
+        self._collector = ArtifactCollector(
+            uploads,
+            announced,
+            self.run_id,
+            self.number,
+            prepared.run_dir,
+            prepared.redact,
+            self._log_line,
+        )
+        self._telemetry.on_artifact(self._collector.announce)
+        self._reports = TrainerReports(self.number, prepared.run_dir, self._telemetry, self._append)
+        self._trainer: TrainerProcess | None = None
+        self._stop: Stop | None = None
+        self._fenced = asyncio.Event()
+        self._timers: list[asyncio.TimerHandle] = []
+
+    @property
+    def progress(self) -> Progress:
+        """How far the trainer is, for heartbeats."""
+        return self._telemetry.progress
+
+    async def run(self) -> None:
+        """Return when AttemptExited is on the log, or when a later attempt has superseded this one."""
+        position = await self._reread()
+        await self._telemetry.start()
+        watch = asyncio.create_task(self._watch(position), name=f"watch-{self.run_id}")
+        execution = asyncio.create_task(self._execute(), name=f"attempt-{self.run_id}")
+        fenced = asyncio.create_task(self._fenced.wait())
+        try:
+            # A failed watch fails the attempt: a cancel must not be missed.
+            await asyncio.wait({execution, fenced, watch}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (execution, watch):
+                if task.done():
+                    task.result()
+            if self._fenced.is_set():
+                log.warning("attempt.fenced", run_id=self.run_id, attempt=self.number)
+        finally:
+            await self._clean_up(execution, watch, fenced)
+
+    def stop(self, stop: Stop) -> None:
+        """Stop the trainer for this reason; only the first reason counts."""
+        if stop.fenced:
+            self._fenced.set()
+        if self._stop is not None:
+            return
+        self._stop = stop
+        log.info("attempt.stopping", run_id=self.run_id, attempt=self.number, reason=stop.reason)
+        if self._trainer:
+            self._halt(self._trainer, stop)
+
+    def _halt(self, trainer: TrainerProcess, stop: Stop) -> None:
+        trainer.term(stop.grace)
+        self._call_later(stop.grace + STUCK_SECONDS, trainer.kill_reaper)
+
+    async def _clean_up(self, *tasks: asyncio.Task[object]) -> None:
+        """Stop everything that still runs, however `run` ended."""
+        for timer in self._timers:
+            timer.cancel()
+        await cancel_and_wait(*tasks)
+        await self._collector.close()
+        if self._fenced.is_set():
+            await self._telemetry.drop()
+        if self._trainer:
+            self._trainer.kill()
+            await self._trainer.wait()
+            self._trainer.close()
+        await self._telemetry.leave()
+
+    async def _reread(self) -> int:
+        """Read the run again: a cancel may have been stored between the offer and the claim."""
+        facts, version = await self._fact_writer.read_version(run_subject(self.run_id))
+        self._run = fold(facts)
+        self._check_run()
+        return version.sequence
+
+    async def _watch(self, position: int) -> None:
+        """Follow the facts of the run. A requeue always precedes the start of a later attempt."""
+        following = self._log.follow(RUNS, after=position, subject=run_subject(self.run_id))
+        async with contextlib.aclosing(following):
+            async for recorded in following:
+                self._run = fold(recorded.commit.facts, self._run)
+                self._check_run()
+
+    def _check_run(self) -> None:
+        if stop := stop_for(self._run, self.number):
+            self.stop(stop)
+
+    async def _execute(self) -> None:
+        self._collector.start()
+        for note in self.claim.start.notes:
+            await self._log_line(note)
+        exited = await self._train()
+        exited.reason = self.claim.prepared.redact(exited.reason)
+        if self._stop or exited.outcome in (NOT_STARTED, LIMIT):
+            await self._log_line(exited.reason)
+        await self._telemetry.wait_for_announcements()
+        await self._collector.collect_unannounced(self._discovery_seconds(exited.outcome))
+        await self._collector.finish(self._upload_seconds(exited.outcome))
+        await self._reports.record()
+        exited.stderr_tail = self._output.tail
+        exited.reason += self._telemetry.slowed_reason
+        exited.counts.CopyFrom(self._telemetry.counts)
+        exited.progress.CopyFrom(self.progress)
+        await self._telemetry.finish()
+        if await self._record_exit(exited):
+            ATTEMPTS.labels(Outcome.Name(exited.outcome).lower()).inc()
+            log.info("attempt.ended", run_id=self.run_id, attempt=self.number, reason=exited.reason)
+
+    async def _train(self) -> AttemptExited:
+        """Start the trainer and wait for its end."""
+        prepared = self.claim.prepared
+        if self._stop:
+            return self._exited(self._stop)
+        if prepared.obstacle:
+            return self._exited(Stop(NOT_STARTED, prepared.obstacle))
+        view_socket = await asyncio.to_thread(ViewSocket, prepared.run_dir)
+        prepare_actor = functools.partial(fetch_actor, self._blobs, prepared.run_dir)
+        async with FramePublisher(
+            self._link, self.run_id, self.number, view_socket, lambda: self.progress, prepare_actor
+        ):
+            try:
+                trainer = await self._start_trainer(view_socket)
+            except NotStartedError as error:
+                return self._exited(Stop(NOT_STARTED, f"{prepared.command[0]} could not be started: {error}"))
+            self._trainer = trainer
+            return await self._supervise(trainer)
+
+    async def _start_trainer(self, view_socket: ViewSocket) -> TrainerProcess:
+        prepared = self.claim.prepared
+        command = prepared.command
+        environment = {**prepared.environment, "RUNSPINE_VIEW": str(view_socket.path)}
+        if self._settings.worker_sandbox:
+            folders = (prepared.directory, prepared.run_dir, self._settings.worker_dir)
+            command = await asyncio.to_thread(sandboxed, command, *folders)
+            environment |= await asyncio.to_thread(scratch_variables, prepared.run_dir)
+        return await TrainerProcess.start(
+            self.claim.entry.name,
+            command,
+            prepared.directory,
+            environment,
+            prepared.run_dir / REAPER_LOCK,
+            self._run.spec.limits,
+            sandboxed=self._settings.worker_sandbox,
+        )
+
+    async def _supervise(self, trainer: TrainerProcess) -> AttemptExited:
+        """Enforce limits and record progress until the trainer ends."""
+        prepared = self.claim.prepared
+        if self._stop:
+            self._halt(trainer, self._stop)
+        if limit := self._run.spec.limits.wall_seconds:
+            reached = limit_reached(limit, grace_of(self._run.spec))
+            self._call_later(limit, lambda: self.stop(reached))
+        progress = asyncio.create_task(self._record_progress(), name=f"progress-{self.run_id}")
+        guard = LimitGuard(
+            self._run.spec.limits, prepared.run_dir, trainer.process.pid, trainer.cgroup, trainer.enforced
+        )
+        guarding = asyncio.create_task(guard.watch(self.stop), name=f"limits-{self.run_id}")
+        reports = asyncio.create_task(self._reports.follow(), name=f"reports-{self.run_id}")
+        usage = asyncio.create_task(self._sample_usage(trainer), name=f"usage-{self.run_id}")
+        try:
+            if text := guard.describe():
+                await self._log_line(text)
+            return await self._wait_for_exit(trainer, guard)
+        finally:
+            await cancel_and_wait(progress, guarding, reports, usage)
+
+    async def _wait_for_exit(self, trainer: TrainerProcess, guard: LimitGuard) -> AttemptExited:
+        output = asyncio.create_task(self._output.follow(trainer.stdout, trainer.stderr, trainer.telemetry))
+        try:
+            trainer_exit = await trainer.wait()
+            stop = self._stop
+            if trainer_exit.left:
+                # An unkillable process holds the pipes open: read what is there and continue.
+                log.error("trainer.unkillable", run_id=self.run_id, processes=trainer_exit.left)
+                await asyncio.wait({output}, timeout=UNKILLABLE_SECONDS)
+            else:
+                await output
+        finally:
+            await cancel_and_wait(output)
+        if trainer_exit.unknown and stop is None:
+            stop = Stop(LOST, "the trainer's reaper was killed, and the trainer with it")
+        if stop is None and (trainer_exit.exit_code or trainer_exit.signal):
+            stop = await asyncio.to_thread(guard.find_cause, trainer_exit.signal, trainer.hits)
+        return self._exited(stop, trainer_exit)
+
+    def _exited(self, stop: Stop | None, trainer_exit: TrainerExit | None = None) -> AttemptExited:
+        how = trainer_exit or TrainerExit()
+        return exited_fact(
+            self.number, self._settings.worker_id, stop, how.exit_code, how.signal, self._output.last_line
+        )
+
+    async def _log_line(self, text: str) -> None:
+        """Write a line of the worker into the run's log."""
+        self._telemetry.log_line(self.claim.prepared.redact(text))
+
+    def _upload_seconds(self, outcome: Outcome) -> float:
+        """How long the end waits for S3: a draining worker has little time."""
+        wait = self._settings.upload_wait
+        return min(wait, self._settings.drain_seconds / 2) if outcome == HANDED_BACK else wait
+
+    async def _record_progress(self) -> None:
+        """Record AttemptProgressed at intervals; heartbeats carry progress every second."""
+        recorded = Progress()
+        while True:
+            await asyncio.sleep(self._settings.progress_seconds)
+            progress = self.progress
+            if progress.step != recorded.step or progress.counts != recorded.counts:
+                fact = AttemptProgressed(attempt=self.number, progress=progress)
+                await self._append(Fact(at=now_micros(), attempt_progressed=fact))
+                recorded = progress
+
+    async def _sample_usage(self, trainer: TrainerProcess) -> None:
+        """Add what the trainer uses of the machine to its metrics, at intervals."""
+        seconds = self._settings.system_seconds
+        if not seconds:
+            return
+        sampler = await asyncio.to_thread(
+            UsageSampler,
+            trainer.process.pid,
+            trainer.cgroup,
+            self.claim.prepared.run_dir,
+            [gpu for gpu in self.claim.prepared.environment["CUDA_VISIBLE_DEVICES"].split(",") if gpu],
+        )
+        while True:
+            await asyncio.sleep(seconds)
+            if values := await asyncio.to_thread(sampler.sample):
+                self._telemetry.add_metrics(values)
+
+    def _discovery_seconds(self, outcome: Outcome) -> float:
+        """How long the end waits for the search for unannounced files."""
+        return self._settings.drain_seconds / 4 if outcome == HANDED_BACK else DISCOVERY_SECONDS
+
+    async def _record_exit(self, exited: AttemptExited) -> bool:
+        fact = Fact(at=now_micros(), attempt_exited=exited)
+
+        def unless_recorded(history: list[Fact]) -> list[Fact]:
+            if not is_open(history, self.number, self._settings.worker_id):
+                return []
+            # Counted against the history before this fact, so that readers of later facts reach zero.
+            pending = self._uploads.pending(self.run_id, self.number, history)
+            fact.attempt_exited.artifacts_pending = pending
+            return [fact]
+
+        return bool(await self._fact_writer.commit(attempts_subject(self.run_id), unless_recorded))
+
+    async def _append(self, fact: Fact) -> None:
+        """Append while the attempt is open and held by this worker."""
+        await self._fact_writer.commit(
+            attempts_subject(self.run_id),
+            lambda history: [fact] if is_open(history, self.number, self._settings.worker_id) else [],
+        )
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, call))

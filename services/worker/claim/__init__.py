@@ -1,0 +1,1 @@
+"""From an offer to a claimed attempt: offers, capacity, reservations, datasets, preparation."""

@@ -1,0 +1,137 @@
+"""Turns a spec into a trainer process: command, directory and environment, or the obstacle."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from runspine.datasets import RUN_FOLDER
+from runspine.runners import Launch, NotReadyError, Runner
+from runspine.services.worker.artifacts.resume import AttemptStart
+from runspine.services.worker.process.environment import known_secrets, trainer_environment
+from runspine.services.worker.protocol.redact import Redactor
+from runspine.services.worker.runners.interpreter import python_for
+from runspine.services.worker.runners.play import offered_actors
+from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import PLAY, RunSpec
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A trainer ready to be started; `obstacle` states why it cannot be."""
+
+    run_dir: Path
+    redact: Redactor
+    command: list[str]
+    directory: Path
+    environment: dict[str, str]
+    obstacle: str = ""
+
+
+def describe(name: str, runner: Runner, pythons: Mapping[str, str] | None = None) -> RunnerInfo:
+    """The runner's own description. Runners are third-party code: their bugs do not stop the worker."""
+    try:
+        info = runner.info()
+    except Exception as error:
+        log.exception("runner.failed", runner=name)
+        return RunnerInfo(name=name, not_ready=f"it cannot describe itself: {type(error).__name__}: {error}")
+    try:
+        python = python_for(name, pythons or {}, os.environ)
+    except NotReadyError as error:
+        info.not_ready = info.not_ready or str(error)
+        return info
+    if PLAY in info.modes:
+        info.actors.extend(offered_actors(python, os.environ))
+    return info
+
+
+def run_directory(worker_dir: Path, run_id: str, attempt: int) -> Path:
+    """The directory of one attempt."""
+    return worker_dir / "runs" / run_id / f"attempt-{attempt}"
+
+
+def prepare(
+    spec: RunSpec,
+    run_id: str,
+    attempt: int,
+    run_dir: Path,
+    runners: Mapping[str, Runner],
+    environment: Mapping[str, str],
+    *,
+    pythons: Mapping[str, str] | None = None,
+    gpus: Sequence[str] = (),
+    start: AttemptStart | None = None,
+    wandb_proxy: bool = False,
+) -> Prepared:
+    """Create the run's directory and get the command from its runner."""
+    redact = Redactor(known_secrets(spec, environment))
+    start = start or AttemptStart()
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if start.obstacle:
+            raise NotReadyError(start.obstacle)
+        python = python_for(spec.runner, pythons or {}, environment)
+        if start.dataset:
+            _link_dataset(run_dir / RUN_FOLDER, start.dataset)
+        launch = _launch(spec, run_dir, runners, python, redact)
+        variables = trainer_environment(
+            spec,
+            environment,
+            run_id=run_id,
+            attempt=attempt,
+            run_dir=str(run_dir),
+            variables=launch.variables,
+            gpus=gpus,
+            wandb_proxy=wandb_proxy,
+        )
+        variables |= start.variables
+        _write_command(run_dir, redact, launch, variables)
+    except (NotReadyError, OSError) as error:
+        return Prepared(run_dir, redact, list(spec.command), run_dir, {}, redact(str(error)))
+    return Prepared(run_dir, redact, launch.command, launch.directory, variables)
+
+
+def _launch(
+    spec: RunSpec, run_dir: Path, runners: Mapping[str, Runner], python: str, redact: Redactor
+) -> Launch:
+    runner = runners.get(spec.runner)
+    if runner is None:
+        known = ", ".join(sorted(runners)) or "none"
+        raise NotReadyError(f"runner {spec.runner!r} is not installed on this worker (it has: {known})")
+    try:
+        launch = runner.launch(spec, run_dir, python)
+    except (NotReadyError, OSError):
+        raise
+    # Runners are third-party code: a bug ends its own run, not the worker.
+    except Exception as error:
+        log.warning("runner.failed", runner=spec.runner, trace=redact(traceback.format_exc()))
+        raise NotReadyError(f"runner {spec.runner!r} failed: {type(error).__name__}: {error}") from error
+    if not launch.command:
+        raise NotReadyError(f"runner {spec.runner!r} gave no command")
+    return launch
+
+
+def _link_dataset(link: Path, dataset: Path) -> None:
+    """Link the dataset into the run's directory, where its runner checks that it fits."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(dataset)
+
+
+def _write_command(run_dir: Path, redact: Redactor, launch: Launch, variables: Mapping[str, str]) -> None:
+    """Write command.json, for people who inspect the directory; variables by name only."""
+    note = {
+        "command": redact.each(launch.command),
+        "directory": str(launch.directory),
+        "variables": sorted(variables),
+    }
+    descriptor = os.open(run_dir / "command.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(note, file, indent=1)

@@ -1,1 +1,0 @@
-"""Policies from checkpoints, and what they reach: the evaluator of every runner."""

@@ -1,1 +1,0 @@
-"""Clips of episodes that a trainer or an evaluator has just played, made beside it."""

@@ -1,0 +1,1 @@
+"""Live frames and play input between viewers and the trainer's processes."""

@@ -1,1 +1,0 @@
-"""Offline algorithms, one readable file each: behaviour cloning, TD3+BC, IQL; and the recorder."""

@@ -1,1 +1,0 @@
-"""Actors that drive an env live: people, policies, chance; changed without stopping."""

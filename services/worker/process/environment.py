@@ -1,0 +1,109 @@
+"""Environment variables of a trainer: an allow list, the spec's and the worker's. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from runspine.domain.defaults import DEFAULT_SEED
+from runspine.play.llm_settings import KEY as LLM_KEY
+from runspine.runners import NotReadyError
+from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
+from runspine.services.worker.protocol.reader import PROTOCOL
+from runspine.services.worker.protocol.redact import MIN_SECRET_LENGTH
+from runspine.spec.plain import enum_word, plain_value
+from runspine.wire.v1.spec_pb2 import ObservationPolicy, RunSpec, Value
+
+PASSED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+)
+# By default each of these libraries uses every core; torch follows the first variable.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+RESERVED_PREFIX = "RUNSPINE_"
+
+
+def resolve_secrets(spec: RunSpec, environment: Mapping[str, str]) -> dict[str, str]:
+    """The values of the spec's secrets, from the worker's environment. Raises NotReadyError."""
+    found = {}
+    for name in spec.secrets:
+        if name.startswith(RESERVED_PREFIX):
+            raise NotReadyError(f"secret {name} belongs to the worker itself and is not given away")
+        value = environment.get(name, "")
+        if not value:
+            raise NotReadyError(
+                f"secret {name} is not set in the worker's environment: set it there, restart the worker"
+            )
+        if len(value) < MIN_SECRET_LENGTH:
+            raise NotReadyError(
+                f"secret {name} is shorter than {MIN_SECRET_LENGTH} characters: "
+                "it could not be kept out of the logs"
+            )
+        found[name] = value
+    return found
+
+
+def known_secrets(spec: RunSpec, environment: Mapping[str, str]) -> dict[str, str]:
+    """Secrets that are set and must be redacted, whether or not the run can start."""
+    own = {name: environment[name] for name in (*spec.secrets, LLM_KEY) if environment.get(name)}
+    return {**proxy_secrets(environment), **own}
+
+
+def trainer_environment(
+    spec: RunSpec,
+    environment: Mapping[str, str],
+    *,
+    run_id: str,
+    attempt: int,
+    run_dir: str,
+    variables: Mapping[str, str],
+    gpus: Sequence[str] = (),
+    wandb_proxy: bool = False,
+) -> dict[str, str]:
+    """Allow-listed variables, then the runner's, the spec's, its secrets, and the worker's own last."""
+    passed = {
+        name: value
+        for name, value in environment.items()
+        if name in PASSED_VARIABLES or name.startswith("LC_")
+    }
+    own = {
+        "RUNSPINE_RUN_ID": run_id,
+        "RUNSPINE_ATTEMPT": str(attempt),
+        "RUNSPINE_RUN_DIR": run_dir,
+        "RUNSPINE_SEED": str(spec.seed if spec.HasField("seed") else DEFAULT_SEED),
+        "RUNSPINE_ENV_ID": spec.env,
+        "RUNSPINE_ENV_KWARGS": _json(spec.env_kwargs),
+        "RUNSPINE_ALGO": spec.algo,
+        "RUNSPINE_TOTAL_STEPS": str(spec.total_steps or ""),
+        "RUNSPINE_PARAMS": _json(spec.params),
+        "RUNSPINE_PROTOCOL": str(PROTOCOL),
+        "RUNSPINE_CAPTURE": enum_word(ObservationPolicy.DESCRIPTOR, spec.capture.observations),
+    }
+    return {
+        **passed,
+        "PYTHONUNBUFFERED": "1",
+        # Whatever folder the program starts in: its W&B files belong to the run.
+        "WANDB_DIR": run_dir,
+        **dict.fromkeys(THREAD_VARIABLES, str(thread_limit(spec))),
+        **proxy_variables(spec, environment, every_run=wandb_proxy),
+        **variables,
+        **spec.variables,
+        **resolve_secrets(spec, environment),
+        **{name: value for name, value in own.items() if value},
+        # Empty for a run without GPUs: it must not use one that another run holds.
+        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
+    }
+
+
+def thread_limit(spec: RunSpec) -> int:
+    """Threads for each numeric library: the whole cores that the spec requests, at least one."""
+    return max(1, int(spec.limits.cpus))
+
+
+def _json(values: Mapping[str, Value]) -> str:
+    return json.dumps({name: plain_value(value) for name, value in values.items()}, sort_keys=True)

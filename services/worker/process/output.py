@@ -1,0 +1,117 @@
+"""Reads a trainer's output: telemetry goes to the pipeline, log lines to files as well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+import structlog
+
+from runspine.clock import now_micros
+from runspine.services.worker.process.trainer_process import CHUNK
+from runspine.services.worker.protocol.line_splitter import LineSplitter
+from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
+from runspine.wire.v1.telemetry_pb2 import STDERR, STDOUT, LogSource
+
+log = structlog.get_logger()
+
+MAX_TAIL_LINES = 40
+MAX_TAIL_BYTES = 8 << 10
+MAX_REASON_LENGTH = 300
+
+
+class Output:
+    """The output streams of one trainer, with secrets redacted."""
+
+    def __init__(self, folder: Path, telemetry: TelemetryPipeline) -> None:
+        self._folder = folder
+        self._telemetry = telemetry
+        self._tail: deque[str] = deque(maxlen=MAX_TAIL_LINES)
+
+    async def follow(
+        self, stdout: asyncio.StreamReader, stderr: asyncio.StreamReader, telemetry: asyncio.StreamReader
+    ) -> None:
+        """Read until all streams have ended."""
+        with OutputFile(self._folder / "stdout.log") as out, OutputFile(self._folder / "stderr.log") as err:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._read(stdout, STDOUT, out))
+                    group.create_task(self._read(stderr, STDERR, err))
+                    group.create_task(self._read(telemetry, STDOUT, out))
+            except ExceptionGroup as several:
+                # They fail for the same reason, which becomes the reason of the run.
+                raise several.exceptions[0] from several
+
+    @property
+    def tail(self) -> str:
+        """The last lines of stderr."""
+        text = "\n".join(self._tail).encode()[-MAX_TAIL_BYTES:]
+        return text.decode("utf-8", "ignore")
+
+    @property
+    def last_line(self) -> str:
+        """The last line of stderr that is not empty."""
+        lines = [line.strip() for line in self._tail if line.strip()]
+        return lines[-1][:MAX_REASON_LENGTH] if lines else ""
+
+    async def _read(self, stream: asyncio.StreamReader, source: LogSource, file: OutputFile) -> None:
+        splitter = LineSplitter()
+        await self._telemetry.wait_for_space()
+        while chunk := await stream.read(CHUNK):
+            self._take(splitter.feed(chunk), source, file)
+            await self._telemetry.wait_for_space()
+        self._take(splitter.finish(), source, file)
+
+    def _take(self, lines: Iterable[bytes], source: LogSource, file: OutputFile) -> None:
+        at = now_micros()
+        for line in lines:
+            text = self._telemetry.take(line, source, at)
+            if text is not None:
+                file.write(text)
+                if source == STDERR:
+                    self._tail.append(text[:MAX_TAIL_BYTES])
+        self._telemetry.cut_batches()
+        file.flush()
+
+
+class OutputFile:
+    """A copy of the log lines in the run's directory. A full disk costs the copy, not the run."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> OutputFile:
+        try:
+            self._file = self._path.open("w", encoding="utf-8", errors="replace")
+        except OSError as error:
+            self._give_up(error)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._file:
+                self._file.close()
+        except OSError as error:
+            self._give_up(error)
+
+    def write(self, line: str) -> None:
+        try:
+            if self._file:
+                self._file.write(line + "\n")
+        except OSError as error:
+            self._give_up(error)
+
+    def flush(self) -> None:
+        try:
+            if self._file:
+                self._file.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        log.warning("output.not_kept", path=str(self._path), error=str(error))
+        self._file = None

@@ -1,0 +1,1 @@
+"""The line protocol of trainers, from bytes to events. Pure."""

@@ -1,0 +1,1 @@
+"""Assembly of events into numbered batches. Pure."""

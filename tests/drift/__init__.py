@@ -1,0 +1,1 @@
+"""Files generated from the code: written by `make proto`, compared by `make lint`."""

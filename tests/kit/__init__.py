@@ -1,0 +1,1 @@
+"""What tests share. Test modules import from here and never from each other."""

@@ -1,0 +1,1 @@
+"""Trainers that tests start as scripts of a run."""

@@ -1,0 +1,186 @@
+"""deploy/k8s: every manifest renders and is what Kubernetes' published schema allows."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from runspine.eventlog.permissions import USERS
+from runspine.services.launcher.engines.job import job
+from runspine.services.launcher.pools import KubernetesPool, PoolsFileError, RayPool, read_pools
+from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.spec_pb2 import Limits, RunSpec
+from tests.kit.paths import ROOT
+
+K8S = ROOT / "deploy" / "k8s"
+VERSION = "1.34"
+# Kinds of operators; their schemas are not Kubernetes' own.
+OTHERS = {"ScaledObject", "ServiceMonitor"}
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def rendered(overlay: str) -> list[dict[str, Any]]:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl, which renders kustomize, is not installed")
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(K8S / "overlays" / overlay)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def of(manifests: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in manifests if each["kind"] in kinds}
+
+
+@pytest.mark.parametrize("overlay", ["small", "production"])
+def test_every_rendered_manifest_is_valid(overlay: str) -> None:
+    manifests = rendered(overlay)
+    checked = [each for each in manifests if each["kind"] not in OTHERS]
+    for manifest in checked:
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
+    assert len(checked) > 30
+
+
+@pytest.mark.parametrize("overlay", ["small", "production"])
+def test_every_workload_is_probed_limited_and_closed(overlay: str) -> None:
+    manifests = rendered(overlay)
+    workloads = of(manifests, "Deployment", "StatefulSet")
+    assert {"orchestrator", "telemetry", "artifacts", "dashboard", "worker", "launcher"} <= workloads.keys()
+    for name, workload in workloads.items():
+        pod = workload["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys(), name
+        assert {"memory", "cpu"} <= container["resources"]["requests"].keys()
+        assert "memory" in container["resources"]["limits"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        if name != "launcher":
+            assert pod["automountServiceAccountToken"] is False
+    assert of(manifests, "PodDisruptionBudget").keys() >= workloads.keys() - {"launcher"}
+    closed = of(manifests, "NetworkPolicy")["closed"]["spec"]
+    assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_what_a_workload_refers_to_exists_or_is_a_secret_that_the_tool_makes() -> None:
+    manifests = rendered("small")
+    tool = module(K8S / "secrets.py")
+    variables = {f"RUNSPINE_NATS_{user.upper()}_PASSWORD": "p1" for user in USERS}
+    for service in ("admin", *tool.ON_S3):
+        variables |= {f"RUNSPINE_S3_{service.upper()}_{key}_KEY": "k" for key in ("ACCESS", "SECRET")}
+    made = tool.secrets({**variables, "RUNSPINE_DASHBOARD_TOKEN": "t"}, "[]", "runspine")
+    for each in made:
+        kubernetes_validate.validate(each, VERSION, strict=True)
+    secrets = {each["metadata"]["name"] for each in made} | {"runspine-tls"}
+    maps = of(manifests, "ConfigMap").keys()
+    for workload in of(manifests, "Deployment", "StatefulSet").values():
+        pod = workload["spec"]["template"]["spec"]
+        for source in pod["containers"][0].get("envFrom", []):
+            assert source.get("configMapRef", {}).get("name") in {*maps, None}
+            assert source.get("secretRef", {}).get("name") in {*secrets, None}
+        for volume in pod["volumes"]:
+            assert volume.get("secret", {}).get("secretName") in {*secrets, None}
+            assert volume.get("configMap", {}).get("name") in {*maps, None}
+
+
+def test_workers_are_scaled_by_what_waits_and_what_runs() -> None:
+    [scaled] = [each for each in rendered("production") if each["kind"] == "ScaledObject"]
+    assert scaled["spec"]["scaleTargetRef"]["name"] == "worker"
+    [trigger] = scaled["spec"]["triggers"]
+    source = "".join(path.read_text() for path in (K8S.parents[1] / "services").rglob("metrics.py"))
+    for metric in ("runspine_queue_runs", "runspine_worker_busy"):
+        assert metric in trigger["metadata"]["query"]
+        assert f'"{metric}"' in source
+
+
+@pytest.mark.parametrize("name", ["values.yaml", "values-small.yaml"])
+def test_the_values_of_nats_are_drawn_from_the_permissions(name: str) -> None:
+    drawn = module(K8S / "nats" / "draw.py")
+    assert (K8S / "nats" / name).read_text() == drawn.render(name), "run: python deploy/k8s/nats/draw.py"
+    values = yaml.safe_load((K8S / "nats" / name).read_text())
+    assert values["config"]["jetstream"]["merge"]["sync_interval"] == "always"
+    users = values["config"]["merge"]["accounts"]["RUNSPINE"]["users"]
+    assert {user["user"] for user in users} == set(USERS)
+
+
+def test_the_pools_of_the_launcher_component_are_accepted_and_their_jobs_are_valid() -> None:
+    pools = read_pools(K8S / "components" / "launcher" / "pools.yaml")
+    run = Run(id="01JABCDEFGHJKMNPQRSTVWXYZ0", name="CartPole-v1__ppo__1__1", attempt=3, priority=80)
+    for name, pool in pools.items():
+        assert isinstance(pool, KubernetesPool)
+        kubernetes_validate.validate(job(run, name, pool, 1), VERSION, strict=True)
+
+
+def test_a_job_carries_what_the_run_and_the_pool_ask_for() -> None:
+    pool = KubernetesPool.model_validate(
+        {
+            "launcher": "kubernetes", "namespace": "runs", "image": "i", "queue": "team-a", "ttl_seconds": 60,
+            "node_selector": {"gpu": "a100"}, "priority_classes": {0: "low", 50: "high"},
+            "runtime_class": "nvidia",
+            "secrets": ["s"], "config_maps": ["c"], "image_pull_secrets": ["p"],
+        }
+    )  # fmt: skip
+    spec = RunSpec(gpus=4, limits=Limits(cpus=0.5, memory_mib=1000, disk_mib=100))
+    made = job(Run(id="01JX", attempt=2, priority=60, spec=spec), "gpu", pool, 1)
+    kubernetes_validate.validate(made, VERSION, strict=True)
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
+    assert made["spec"]["suspend"] is True
+    assert made["spec"]["ttlSecondsAfterFinished"] == 60
+    pod = made["spec"]["template"]["spec"]
+    assert (pod["priorityClassName"], pod["nodeSelector"]) == ("high", {"gpu": "a100"})
+    [container] = pod["containers"]
+    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1512Mi", "nvidia.com/gpu": "4"}
+    received = {each["name"]: each["value"] for each in container["env"]}
+    assert received["RUNSPINE_WORKER_ONLY_RUN"] == "01JX"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("pools: {}", "pools"),
+        ("pools: {a: {launcher: slurm}}", "pools.a"),
+        ("pools: {a: {launcher: kubernetes, namespace: x, image: y, gpus: 3}}", "pools.a.kubernetes.gpus"),
+        ("pools: {'a b': {launcher: ray}}", "letters"),
+        ("pools: {a: {launcher: ray, limit: 0}}", "pools.a.ray.limit"),
+        ("[", "not YAML"),
+        ("", "file"),
+    ],
+)
+def test_a_wrong_file_of_pools_is_refused_with_the_field(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text(text)
+    with pytest.raises(PoolsFileError, match=named):
+        read_pools(path)
+
+
+def test_a_pool_of_ray_needs_little(tmp_path: Path) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text("pools: {lab: {launcher: ray, address: 'head:6379', resources: {a100: 1}}}")
+    assert read_pools(path) == {"lab": RayPool(launcher="ray", address="head:6379", resources={"a100": 1})}
+
+
+def test_the_secrets_script_reports_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("A=b\n")
+    (tmp_path / "tokens.json").write_text("[]")
+    done = subprocess.run(
+        [sys.executable, str(K8S / "secrets.py"), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "RUNSPINE_NATS_ORCHESTRATOR_PASSWORD" in done.stderr

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import pytest
+
+from runspine.services.orchestrator.core.capacity import capacity_violations
+from runspine.services.orchestrator.core.runner_catalog import known_runners
+from runspine.services.orchestrator.core.spec_rules import violations, with_defaults
+from runspine.wire.v1.facts_pb2 import Capacity
+from runspine.wire.v1.run_pb2 import Worker
+from runspine.wire.v1.runner_pb2 import BOOLEAN, INTEGER, NUMBER, TEXT, AlgoInfo, Param, RunnerInfo
+from runspine.wire.v1.spec_pb2 import TRAIN, Capture, Limits, Retry, RunSpec, Value, WarmStart
+
+RUN = "01JCZW9T3N5Q8R7V2K4M6P0XYB"
+RUNNERS = {
+    "script": RunnerInfo(
+        name="script", modes=[TRAIN], takes_command=True, open_params=True, warm_starts=True
+    ),
+    "cuda": RunnerInfo(name="cuda", modes=[TRAIN], takes_command=True, needs_gpu=True),
+    "algos": RunnerInfo(
+        name="algos",
+        modes=[TRAIN],
+        envs=["CartPole-v1", "Pendulum-v1"],
+        algos=[
+            AlgoInfo(
+                name="ppo",
+                params=[
+                    Param(
+                        name="learning_rate", type=NUMBER, minimum=0, maximum=1, default=Value(number=3e-4)
+                    ),
+                    Param(name="num_envs", type=INTEGER, minimum=1, default=Value(integer=4)),
+                    Param(name="anneal", type=BOOLEAN),
+                    Param(name="device", type=TEXT, choices=["cpu", "cuda"]),
+                ],
+            ),
+            AlgoInfo(name="dqn"),
+        ],
+    ),
+}
+
+
+def spec(**fields: object) -> RunSpec:
+    return RunSpec(**{"runner": "script", "command": ["python"], **fields})  # type: ignore[arg-type]
+
+
+def ppo(**params: Value) -> RunSpec:
+    return RunSpec(runner="algos", algo="ppo", env="CartPole-v1", params=params)
+
+
+BAD = [
+    (spec(runner="scrpt"), "spec.runner", "Did you mean 'script'?"),
+    (spec(runner=""), "spec.runner", "is missing: one of algos, cuda, script"),
+    (spec(name="a\x1b[31mb"), "spec.name", "control characters"),
+    (spec(name="a\u202eb"), "spec.name", "control characters"),
+    (spec(name="x" * 201), "spec.name", "201 characters"),
+    (spec(priority=101), "spec.priority", "0 (last) to 100 (first)"),
+    (spec(pool="a b"), "spec.pool", "letters, digits"),
+    (spec(pool="a.b"), "spec.pool", "letters, digits"),
+    (spec(command=[]), "spec.command", "is missing"),
+    (spec(command=["a\0b"]), "spec.command[0]", "NUL"),
+    (spec(workdir="here"), "spec.workdir", "absolute"),
+    (spec(labels={"a b": "x"}), "spec.labels", "'a b'"),
+    (spec(labels={"a": "x\n"}), "spec.labels.a", "control characters"),
+    (spec(variables={"1A": "x"}), "spec.variables", "'1A'"),
+    (spec(variables={"WANDB_API_KEY": "x"}), "spec.variables.WANDB_API_KEY", "name it under secrets"),
+    (spec(variables={"RUNSPINE_RUN_ID": "x"}), "spec.variables", "set by the worker"),
+    (spec(limits=Limits(wall_seconds=-1)), "spec.limits.wall_seconds", "out of range"),
+    (spec(limits=Limits(wall_seconds=float("nan"))), "spec.limits.wall_seconds", "out of range"),
+    (spec(retry=Retry(max_attempts=1000)), "spec.retry.max_attempts", "1 to 100"),
+    (spec(seed=2**63), "spec.seed", "out of range"),
+    (spec(gpus=2000), "spec.gpus", "0 to 1024"),
+    (spec(limits=Limits(memory_mib=1)), "spec.limits.memory_mib", "16 MiB to 1 PiB"),
+    (spec(limits=Limits(memory_mib=2**40)), "spec.limits.memory_mib", "16 MiB to 1 PiB"),
+    (spec(limits=Limits(cpus=-1)), "spec.limits.cpus", "0.01 to 4096 cores"),
+    (spec(limits=Limits(cpus=float("inf"))), "spec.limits.cpus", "0.01 to 4096 cores"),
+    (spec(limits=Limits(processes=2**32 - 1)), "spec.limits.processes", "out of range"),
+    (spec(limits=Limits(disk_mib=2**40)), "spec.limits.disk_mib", "1 MiB to 1 PiB"),
+    (spec(capture=Capture(observations=9)), "spec.capture.observations", "full, hash, none"),  # type: ignore[arg-type]
+    (spec(warm_start=WarmStart()), "spec.warm_start.run_id", "all 26 characters"),
+    (spec(warm_start=WarmStart(run_id="latest")), "spec.warm_start.run_id", "'latest' is not the id"),
+    (spec(warm_start=WarmStart(run_id=RUN, digest="abc")), "spec.warm_start.digest", "not a SHA-256"),
+    (
+        RunSpec(runner="algos", algo="dqn", env="CartPole-v1", warm_start=WarmStart(run_id=RUN)),
+        "spec.warm_start",
+        "cannot begin with another run's checkpoint",
+    ),
+    (spec(runner="cuda"), "spec.gpus", "runner cuda needs a GPU"),
+    (spec(notes="x" * 30_000), "spec.notes", "30000 characters"),
+    (spec(notes="x" * 10_000_000), "spec", "keep data in files"),
+    (RunSpec(runner="algos", algo="pppo", env="CartPole-v1"), "spec.algo", "Did you mean 'ppo'?"),
+    (RunSpec(runner="algos", algo="ppo", env="cartpole-v1"), "spec.env", "Did you mean 'CartPole-v1'?"),
+    (RunSpec(runner="algos", algo="ppo", env="CartPole-v1", command=["x"]), "spec.command", "use params"),
+    (ppo(learning_rat=Value(number=1)), "spec.params.learning_rat", "Did you mean 'learning_rate'?"),
+    (ppo(learning_rate=Value(number=2)), "spec.params.learning_rate", "at most 1"),
+    (ppo(learning_rate=Value(number=float("nan"))), "spec.params.learning_rate", "finite"),
+    (ppo(learning_rate=Value(text="high")), "spec.params.learning_rate", "a number is expected"),
+    (ppo(num_envs=Value(number=4.5)), "spec.params.num_envs", "an integer is expected"),
+    (ppo(num_envs=Value(integer=0)), "spec.params.num_envs", "at least 1"),
+    (ppo(anneal=Value(integer=1)), "spec.params.anneal", "a boolean is expected"),
+    (ppo(device=Value(text="gpu")), "spec.params.device", "cpu, cuda"),
+    (ppo(device=Value()), "spec.params.device", "text is expected"),
+]
+
+
+@pytest.mark.parametrize(
+    ("bad", "field", "reports"), BAD, ids=[f"{f}-{n}" for n, (_, f, _s) in enumerate(BAD)]
+)
+def test_bad_input_names_the_field_and_the_remedy(bad: RunSpec, field: str, reports: str) -> None:
+    found = violations(bad, RUNNERS)
+    assert [v.field for v in found] == [field]
+    assert reports in found[0].message
+
+
+def test_all_violations_are_reported_at_once() -> None:
+    assert len(violations(spec(priority=200, pool="a b", seed=2**63), RUNNERS)) == 3
+
+
+def test_a_field_this_server_does_not_know_is_refused_not_ignored() -> None:
+    newer = RunSpec.FromString(spec().SerializeToString() + b"\xfa\x06\x03abc")
+    assert [v.field for v in violations(newer, RUNNERS)] == ["spec"]
+
+
+def test_a_good_spec_is_accepted_and_filled_in() -> None:
+    good = ppo(num_envs=Value(integer=8), learning_rate=Value(integer=1))
+    assert violations(good, RUNNERS) == []
+    full = with_defaults(good, RUNNERS)
+    assert (full.seed, full.priority, full.pool, full.mode) == (1, 50, "default", TRAIN)
+    assert full.params["num_envs"].integer == 8
+    assert with_defaults(ppo(), RUNNERS).params["learning_rate"].number == 3e-4
+    assert violations(full, RUNNERS) == []
+
+
+def test_a_seed_of_zero_and_a_priority_of_zero_are_kept() -> None:
+    full = with_defaults(spec(seed=0, priority=0), RUNNERS)
+    assert (full.seed, full.priority) == (0, 0)
+
+
+def worker(name: str, *, pools: tuple[str, ...] = ("default",), online: bool = True, **has: object) -> Worker:
+    capacity = Capacity(**{"cpus": 4, "memory_mib": 8000, **has})  # type: ignore[arg-type]
+    return Worker(id=name, pools=pools, online=online, capacity=capacity)
+
+
+SMALL = worker("small")
+WITH_GPU = worker("gpu", memory_mib=4000, gpus=["0"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field", "reports"),
+    [
+        (spec(gpus=2), "spec.gpus", "2 is more than any worker of pool 'default' has: the most any has is 1"),
+        (spec(limits=Limits(memory_mib=9000)), "spec.limits.memory_mib", "the most is 8,000 MiB"),
+        (spec(limits=Limits(cpus=5)), "spec.limits.cpus", "the most is 4 cores"),
+        (spec(gpus=1, limits=Limits(memory_mib=6000)), "spec.limits", "all of this at once"),
+    ],
+)
+def test_a_run_that_no_worker_could_ever_hold_is_refused(wanted: RunSpec, field: str, reports: str) -> None:
+    found = capacity_violations(wanted, [SMALL, WITH_GPU])
+    assert [v.field for v in found] == [field]
+    assert reports in found[0].message
+
+
+def test_a_run_is_not_refused_for_workers_of_other_pools_or_for_want_of_any() -> None:
+    wanted = spec(gpus=1)
+    assert [v.message for v in capacity_violations(wanted, [SMALL])] == [
+        "1 is more than any worker of pool 'default' has: none has a GPU"
+    ]
+    assert capacity_violations(wanted, []) == []
+    assert capacity_violations(wanted, [worker("w", online=False), worker("v", pools=("gpu",))]) == []
+    assert capacity_violations(wanted, [SMALL, WITH_GPU]) == []
+    assert capacity_violations(wanted, [SMALL, Worker(id="old", pools=["default"], online=True)]) == []
+
+
+def test_every_limit_within_its_range_is_accepted() -> None:
+    limits = Limits(memory_mib=1024, cpus=0.5, processes=64, disk_mib=100, wall_seconds=60)
+    good = spec(limits=limits, gpus=1, warm_start=WarmStart(run_id=RUN, digest="a" * 64))
+    assert violations(good, RUNNERS) == []
+
+
+GYM = RunnerInfo(name="builtin", modes=[TRAIN], open_envs=True)
+
+
+def worker_with(*envs: str, online: bool = True, not_ready: str = "") -> Worker:
+    info = RunnerInfo(name="builtin", modes=[TRAIN], open_envs=True, envs=envs, not_ready=not_ready)
+    return Worker(id=f"w{len(envs)}", online=online, runners=[info])
+
+
+@pytest.mark.parametrize(
+    ("workers", "known"),
+    [
+        ([], []),
+        ([worker_with("CartPole-v1")], ["CartPole-v1"]),
+        ([worker_with("CartPole-v1", online=False)], []),
+        ([worker_with("CartPole-v1"), worker_with()], []),
+        ([worker_with("CartPole-v1"), worker_with(not_ready="no torch")], ["CartPole-v1"]),
+        (
+            [worker_with("CartPole-v1"), worker_with("Ant-v5", "Pong-v5")],
+            ["Ant-v5", "CartPole-v1", "Pong-v5"],
+        ),
+    ],
+)
+def test_envs_are_known_only_when_every_ready_worker_reports_them(
+    workers: list[Worker], known: list[str]
+) -> None:
+    assert list(known_runners({"builtin": GYM}, workers)["builtin"].envs) == known
+
+
+@pytest.mark.parametrize(
+    ("env", "variables", "what"),
+    [
+        ("CartPole-v1", {}, ""),
+        ("CartPole", {}, "Did you mean 'CartPole-v1'?"),
+        ("LunarLander-v2", {}, "Did you mean 'LunarLander-v3'?"),
+        ("my_package:Maze-v0", {}, ""),
+        ("Maze-v0", {"PYTHONPATH": "/mine"}, ""),
+        ("", {}, "is missing: an env such as CartPole-v1"),
+    ],
+)
+def test_an_env_of_gymnasium_is_checked_by_its_id(env: str, variables: dict[str, str], what: str) -> None:
+    info = RunnerInfo(name="gym", modes=[TRAIN], open_envs=True, envs=["CartPole-v1", "LunarLander-v3"])
+    found_problems = violations(RunSpec(runner="gym", env=env, variables=variables), {"gym": info})
+    assert [problem.field for problem in found_problems] == (["spec.env"] if what else [])
+    assert not what or what in found_problems[0].message

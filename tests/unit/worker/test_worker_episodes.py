@@ -1,0 +1,155 @@
+"""Each episode once, by the best word on it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
+from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.telemetry_pb2 import STDOUT, Batch, Episode
+from tests.kit.samples.protocol import STEPS, base
+
+SECOND = 1_000_000
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.recording = BatchAssembler("run", 1, RunSpec())
+        self.at = 0
+
+    def step(
+        self, episode: str, number: int, reward: float = 1.0, *, end: bool = False, agent: str = ""
+    ) -> None:
+        emitted = {"type": "step", "episode_id": episode, "step": number, "action": 0, "reward": reward}
+        self.emit({**emitted, "terminated": end, "truncated": False, "agent_id": agent})
+
+    def episode(self, name: str, value: float) -> str | None:
+        return self.emit({"type": "episode", "episode_id": name, "steps": 9, "return": value})
+
+    def print(self, step: int, value: float) -> None:
+        self.emit(f"global_step={step}, episodic_return=[{value}]")
+
+    def emit(self, emitted: dict[str, Any] | str) -> str | None:
+        line = emitted if isinstance(emitted, str) else json.dumps(emitted)
+        return self.recording.take(line.encode(), STDOUT, self.at)
+
+    def ended(self, *, final: bool = False) -> list[Episode]:
+        records = self.recording.cut(self.at, everything=True, final=final)
+        batches = [Batch.FromString(record.payload) for record in records]
+        return [episode for batch in batches for episode in batch.episodes.episodes]
+
+    def returns(self, *, final: bool = False) -> list[float]:
+        return [getattr(episode, "return") for episode in self.ended(final=final)]
+
+    @property
+    def count(self) -> int:
+        return self.recording.counts.episodes
+
+
+def test_without_a_word_of_its_own_flags_end_an_episode() -> None:
+    trainer = Trainer()
+    for number in range(3):
+        trainer.step("a", number, 0.5, end=number == 2)
+    assert (trainer.count, trainer.recording.progress(0).last_return) == (1, 1.5)
+    assert trainer.ended() == []
+    trainer.at += 3 * SECOND
+    (episode,) = trainer.ended()
+    assert (episode.episode_id, episode.steps, getattr(episode, "return"), episode.flags) == ("a", 3, 1.5, 1)
+    trainer.step("b", 0, end=True)
+    assert trainer.returns() == [1.0]
+    assert trainer.count == 2
+
+
+def test_the_trainers_own_word_is_not_doubled_by_flags() -> None:
+    trainer = Trainer()
+    for name in ("a", "b", "c"):
+        trainer.step(name, 0, end=True)
+        trainer.episode(name, 41.0)
+        assert trainer.returns() == [41.0]
+    assert trainer.count == 3
+    assert trainer.returns(final=True) == []
+
+
+def test_its_own_word_is_not_doubled_by_prints() -> None:
+    trainer = Trainer()
+    trainer.print(10, 1.0)
+    trainer.step("a", 0, end=True)
+    trainer.episode("a", 1.0)
+    trainer.print(20, 2.0)
+    assert trainer.returns(final=True) == [1.0]
+    assert trainer.count == 1
+
+
+def test_prints_count_when_there_is_nothing_else() -> None:
+    trainer = Trainer()
+    trainer.print(10, 1.5)
+    assert trainer.recording.progress(0).last_return == 1.5
+    trainer.print(20, 2.5)
+    ended = trainer.ended(final=True)
+    assert [(episode.global_step, getattr(episode, "return")) for episode in ended] == [(10, 1.5), (20, 2.5)]
+    assert len({episode.episode_id for episode in ended}) == 2
+    assert trainer.recording.progress(0).step == 20
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "value"),
+    [
+        ("global_step=128, episodic_return=[23.]", 128, 23.0),
+        ("global_step=128, episodic_return=21.5", 128, 21.5),
+        ("global_step=7, episodic_return=[-1.2e+02]", 7, -120.0),
+        ("[info] global_step=5, episodic_return=9, episodic_length=3", 5, 9.0),
+    ],
+)
+def test_cleanrl_lines_are_episodes_and_stay_in_the_log(line: str, step: int, value: float) -> None:
+    trainer = Trainer()
+    assert trainer.emit(line) == line
+    progress = trainer.recording.progress(SECOND)
+    assert (progress.step, progress.episodes, progress.last_return) == (step, 1, value)
+
+
+def test_a_print_ahead_of_its_steps_waits_for_them() -> None:
+    trainer = Trainer()
+    trainer.print(10, 99.0)
+    assert trainer.ended() == []
+    trainer.at += SECOND
+    trainer.step("a", 0, end=True)
+    trainer.at += 2 * SECOND
+    assert trainer.returns() == [1.0]
+    trainer.print(11, 99.0)
+    assert (trainer.returns(), trainer.count) == ([], 1)
+
+
+def test_a_late_summary_of_an_episode_already_recorded_is_a_log_line() -> None:
+    trainer = Trainer()
+    trainer.step("a", 0, end=True)
+    trainer.at += 3 * SECOND
+    assert trainer.returns() == [1.0]
+    assert trainer.episode("a", 7.0) is not None
+    assert trainer.episode("b", 8.0) is None
+    trainer.step("c", 0, end=True)
+    assert (trainer.returns(final=True), trainer.count) == ([8.0], 2)
+    assert trainer.recording.counts.malformed == 0
+
+
+def test_agents_end_their_episodes_apart() -> None:
+    trainer = Trainer()
+    for number in range(2):
+        for agent, reward in (("red", 1.0), ("blue", -1.0)):
+            trainer.step("a", number, reward, end=number == 1, agent=agent)
+    ended = trainer.ended(final=True)
+    assert [(episode.agent_id, getattr(episode, "return")) for episode in ended] == [
+        ("red", 2.0),
+        ("blue", -2.0),
+    ]
+
+
+def test_columns_end_an_episode_like_single_steps() -> None:
+    trainer = Trainer()
+    rewards = {"dtype": "<f4", "shape": [], "data": base(b"\0\0\x80\x3f" * 2)}
+    trainer.emit({**STEPS, "reward": rewards, "flags": base(b"\0\0")})
+    trainer.emit({**STEPS, "reward": rewards, "flags": base(b"\0\2"), "first": 130})
+    (episode,) = trainer.ended(final=True)
+    assert (episode.slot, episode.steps, getattr(episode, "return"), episode.flags) == (3, 4, 4.0, 2)
