@@ -70,13 +70,14 @@ class UsageSampler:
     def sample(self) -> dict[str, float]:
         """The metrics since the last sample."""
         pids = descendants(self._reaper)
-        if not pids:
+        # Above the limit of 0: shared pages are counted once. Processes that are just exiting have none.
+        memory = memory_used(pids, 0)
+        if not memory:
             return {}
         totals, now = self._totals(pids), time.monotonic()
         values = rates(self._before, totals, now - self._at)
         self._before, self._at = totals, now
-        # Above the limit of 0: shared pages are counted once.
-        values["system/memory_mib"] = memory_used(pids, 0) / MIB
+        values["system/memory_mib"] = memory / MIB
         values["system/processes"] = float(len(pids))
         values["system/threads"] = float(sum(map(thread_count, pids)))
         if now >= self._disk_due:
