@@ -44,7 +44,7 @@ def left_running(home: Path) -> list[str]:
 @pytest.mark.timeout(600)
 def test_a_run_is_trained_with_a_stack_of_its_own_and_nothing_is_left(tmp_path: Path) -> None:
     home = tmp_path / "var"
-    done = train(home, "--set", 'command=[python, hello_trainer.py, --seconds, "2"]')
+    done = train(home, "--set", 'command=[python, hello_trainer.py, --seconds, "6"]')
     assert done.returncode == 0, done.stderr
     for words in (
         "✓ orchestrator",
