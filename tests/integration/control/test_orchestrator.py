@@ -196,7 +196,11 @@ async def test_cancel_of_a_queued_run_takes_its_offer_away(
     await until_async(worker.offers, [])
     await worker.start(run.id)  # a worker that was quicker than the cancel
     await worker.exit(run.id)
-    await asyncio.sleep(0.5)
+    # Facts of workers are followed in order: when the next run has completed, those of this one were read.
+    marker = submit(stub)
+    await worker.start(marker.id)
+    await worker.exit(marker.id)
+    await eventually(phase_is(stub, marker.id, COMPLETED))
     got = stub.Get(wire.GetRequest(run_id=run.id)).run
     assert (got.phase, got.reason) == (CANCELLED, "typo")
     with pytest.raises(grpc.RpcError) as error:
