@@ -20,6 +20,7 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import StreamLogsRequest
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
+from tests.kit.processes import alive
 from tests.kit.waiting import until
 
 TRAINER = """
@@ -76,7 +77,7 @@ def _freeze_and_thaw(stack: Stack, caller: Caller, script: Path) -> None:
         until(lambda: any(attempt == 2 for attempt, _ in caller.lines(run_id)))
     finally:
         os.kill(frozen, signal.SIGCONT)
-    until(lambda: not any(trainer.is_running() for trainer in trainers), 15)
+    until(lambda: not alive(trainers), 15)
     until(lambda: caller.get(run_id).run.phase == COMPLETED)
     ended = caller.facts("RUNS", f"runs.{run_id}")
     assert ended.count("run_completed") == 1

@@ -24,6 +24,7 @@ from runspine.embedded.plan import is_installed
 from runspine.embedded.ports import DEFAULTS, GRPC_OFFSET
 from runspine.embedded.processes import identity_of
 from tests.kit.paths import ROOT
+from tests.kit.processes import alive
 from tests.kit.stack import STORES
 from tests.kit.waiting import until
 
@@ -93,7 +94,7 @@ def test_a_terminated_supervisor_leaves_no_process_no_port_and_no_record(supervi
     sockets = supervisor.sockets()
     supervisor.process.terminate()
     assert supervisor.process.wait(60) == 0
-    assert not any(part.is_running() for part in supervisor.parts)
+    assert not alive(supervisor.parts)
     assert listening(supervisor.home) == []
     assert not supervisor.home.stack_file.exists()
     assert len(sockets) == 7
@@ -103,7 +104,7 @@ def test_a_terminated_supervisor_leaves_no_process_no_port_and_no_record(supervi
 def test_a_killed_supervisor_takes_everything_with_it(supervisor: Supervisor) -> None:
     supervisor.process.kill()
     supervisor.process.wait(60)
-    until(lambda: not any(part.is_running() for part in supervisor.parts), 60)
+    until(lambda: not alive(supervisor.parts), 60)
     assert listening(supervisor.home) == []
     sockets = supervisor.sockets()
     assert "No stack is running" in runspine(supervisor.home.path, "down").stdout
@@ -128,7 +129,7 @@ def test_after_a_killed_supervisor_the_next_one_starts_as_if_nothing_had_been(
 def test_a_record_whose_pid_belongs_to_another_program_is_stale(supervisor: Supervisor) -> None:
     supervisor.process.kill()
     supervisor.process.wait(60)
-    until(lambda: not any(part.is_running() for part in supervisor.parts), 60)
+    until(lambda: not alive(supervisor.parts), 60)
     record = supervisor.record()
     # This very test stands where the supervisor was, and must survive.
     record["pid"] = os.getpid()
@@ -275,7 +276,7 @@ def test_a_supervisor_stopped_while_it_starts_leaves_nothing(tmp_path: Path) -> 
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
     assert children
-    assert not any(child.is_running() for child in children)
+    assert not alive(children)
     assert listening(home) == []
     assert not home.stack_file.exists()
 

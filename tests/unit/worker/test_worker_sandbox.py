@@ -20,6 +20,7 @@ from runspine.services.worker.process.sandbox import (
     scratch_variables,
 )
 from runspine.services.worker.process.trainer_process import REAPER_LOCK, TrainerProcess
+from tests.kit.processes import alive
 
 LOOK = """
 import json, os, sys, tempfile
@@ -122,7 +123,7 @@ async def test_no_process_is_left_in_the_sandbox_when_it_is_killed(worker_dir: P
     exited = await asyncio.wait_for(trainer.wait(), 30)
     trainer.close()
     assert exited.left == ()
-    assert not [process for process in inside if process.is_running()]
+    assert not alive(inside)
 
 
 def test_missing_bubblewrap_and_missing_namespaces_are_different_errors(
