@@ -118,11 +118,13 @@ class PageRig:
         """Ten open pages that draw nothing; the function it gives counts their messages and requests."""
         command = [
             sys.executable, "-m", "runspine.bench.pages.viewers", "--address", self.address,
-            "--token", self.token, "--path", path,
+            "--path", path,
         ]  # fmt: skip
         emitted = self.home / "viewers.jsonl"
         with emitted.open("w") as file:
-            process = subprocess.Popen(command, cwd=ROOT, stdout=file)
+            process = subprocess.Popen(
+                command, cwd=ROOT, stdout=file, env={**os.environ, "RUNSPINE_TOKEN": self.token}
+            )
 
         def received() -> dict[str, int]:
             assert process.poll() is None, "the pages were closed"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -107,12 +108,13 @@ class PageViewer:
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", required=True)
-    parser.add_argument("--token", required=True)
     parser.add_argument("--path", action="append", required=True, help="given again: pages take turns")
     parser.add_argument("--pages", type=int, default=10)
     args = parser.parse_args()
     jar = aiohttp.CookieJar(unsafe=True)
-    async with aiohttp.ClientSession(cookies={COOKIE: args.token}, cookie_jar=jar) as session:
+    async with aiohttp.ClientSession(
+        cookies={COOKIE: os.environ["RUNSPINE_TOKEN"]}, cookie_jar=jar
+    ) as session:
         viewers = [
             PageViewer(session, args.address, args.path[number % len(args.path)], bool(number % 2))
             for number in range(args.pages)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -68,11 +69,11 @@ def viewers(scene: PageScene, path: str) -> Iterator[int]:
     """Simulated pages of other machines; yields the id of their process."""
     command = [
         sys.executable, "-m", "runspine.bench.pages.viewers", "--address", scene.page,
-        "--token", scene.stack.token,
         "--path", path, "--pages", str(PAGES),
     ]  # fmt: skip
     with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output, cwd=ROOT, start_new_session=True)
+        environment = {**os.environ, "RUNSPINE_TOKEN": scene.stack.token}
+        process = subprocess.Popen(command, stdout=output, cwd=ROOT, env=environment, start_new_session=True)
         try:
             _until_open(process, output.fileno())
             quiet(process.pid)
