@@ -104,7 +104,10 @@ def test_every_row_has_a_state_and_what_shows_it() -> None:
             Row(1, "000:1", "x", "done", ("tests/docs/test_seeds.py::test_no",)),
             "row 1: tests/docs/test_seeds.py has no test test_no",
         ),
-        (Row(1, "000:1", "x", "done", ("make coffee",)), "row 1: make is neither a test nor a command of runspine"),
+        (
+            Row(1, "000:1", "x", "done", ("make coffee",)),
+            "row 1: make is neither a test nor a command of runspine",
+        ),
     ],
 )
 def test_a_row_that_claims_what_is_not_there_is_refused(row: Row, fault: str) -> None:

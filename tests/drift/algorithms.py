@@ -8,7 +8,7 @@ RUNNERS = {
     "builtin": "Runspine's own algorithms: [how to train with them](../howto/builtin.md).",
     "sb3": "Stable-Baselines3: [how to train with it](../howto/builtin.md#stable-baselines3).",
     "cleanrl": "Scripts of a CleanRL checkout, by family: [how to train with them](../howto/cleanrl.md).",
-    "corl": "Offline algorithms, ours and those of a CORL checkout: [how to train with them](../howto/offline.md).",
+    "corl": "Offline algorithms, ours and those of CORL: [how to train with them](../howto/offline.md).",
     "spade_bdi": "BDI agents: [how to train them](../howto/bdi.md).",
 }
 
@@ -17,10 +17,10 @@ def algorithms_doc() -> str:
     lines = [
         "# Algorithms",
         "",
-        "What each algorithm is for, its important parameters, settings by env family and pitfalls, generated from",
-        "`runspine/runners/help` by `make proto`. The same texts: `runspine runners NAME --algo ALGO`, and the form for new runs.",
-        "Numbers of steps are orders of magnitude for a curve that has settled, not promises; the built-in algorithms are measured",
-        "in [benchmarks](../benchmarks.md#learning).",
+        "What each algorithm is for, its important parameters, settings by env family and pitfalls,",
+        "generated from `runspine/runners/help` by `make proto`. `runspine runners NAME --algo ALGO` and the",
+        "form of new runs show these texts. Numbers of steps are orders of magnitude for a settled curve,",
+        "not promises; the built-in algorithms are measured in [benchmarks](../benchmarks.md#learning).",
     ]
     for runner, about in RUNNERS.items():
         lines += ["", f"## {runner}", "", about]

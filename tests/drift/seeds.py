@@ -52,9 +52,10 @@ def seeds_doc() -> str:
     lines = [
         "# What the requirement documents ask for",
         "",
-        f"Runspine answers five requirement documents, 000 to 004. Read line by line, they ask for {len(found)} things; here is each",
-        "with its place (document:lines), its state, and the test or command that shows it. The page is drawn from",
-        "`docs/seeds.yaml` by `make proto`; `tests/docs/test_seeds.py` checks that every test and command exists.",
+        "Runspine answers five requirement documents, 000 to 004. Read line by line, they ask for",
+        f"{len(found)} things; here is each with its place (document:lines), its state, and the test or",
+        "command that shows it. The page is drawn from `docs/seeds.yaml` by `make proto`;",
+        "`tests/docs/test_seeds.py` checks that every test and command exists.",
         "",
         "| state | | rows |",
         "|---|---|---|",

@@ -1,7 +1,7 @@
 """Help on algorithms: one Markdown text for each, shown by the command line, the page and the docs.
 
-A text lies in the folder of its runner, under the algorithm's name; where a checkout brings the algorithms, its
-first line names those that it applies to, as patterns.
+A text lies in the folder of its runner, under the algorithm's name. Where a checkout brings the algorithms,
+its first line names those that it applies to, as patterns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HelpText:
 
 
 def algorithm_help(runner: str, algo: AlgoInfo) -> str:
-    """What an algorithm is for and how to set it, without parameters that it does not have; empty if unknown."""
+    """What an algorithm is for and how to set it, without parameters that it lacks; empty if unknown."""
     return algo.help or _composed(runner, algo.name, tuple(param.name for param in algo.params))
 
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import markdown2
+from nicegui.elements.markdown import prepare_content
 
 from runspine.services.dashboard.core.algorithm_text import MAX_CHARACTERS, without_markup
 
-HOSTILE = """**Bold** <img src=x onerror=alert(1)> ![a picture](https://example.org/x.png) [a link](javascript:alert(1))
+HOSTILE = """**Bold** <img src=x onerror=alert(1)>
+![a picture](https://example.org/x.png) [a link](javascript:alert(1))
 
 <script>alert(1)</script>
 
@@ -15,7 +16,7 @@ HOSTILE = """**Bold** <img src=x onerror=alert(1)> ![a picture](https://example.
 
 
 def test_no_html_picture_or_link_of_a_worker_reaches_the_page() -> None:
-    page = markdown2.markdown(without_markup(HOSTILE), extras=["tables"])
+    page = prepare_content(without_markup(HOSTILE), extras="tables")
     for tag in ("<img", "<script", "<a ", "javascript:", "https:"):
         assert tag not in page
     assert "<strong>Bold</strong>" in page

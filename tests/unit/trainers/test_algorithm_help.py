@@ -101,7 +101,8 @@ def test_the_help_of_a_script_leaves_out_what_it_does_not_have() -> None:
     for runner, algo in of_checkouts():
         given = {param.name for param in algo.params}
         assert parameters_named(algorithm_help(runner, algo)) - given == set(), algo.name
-    short = algorithm_help("cleanrl", AlgoInfo(name="ppo", params=[Param(name="gamma"), Param(name="num_envs")]))
+    params = [Param(name="gamma"), Param(name="num_envs")]
+    short = algorithm_help("cleanrl", AlgoInfo(name="ppo", params=params))
     assert "- `num_envs`: their product" in short
     assert "- `gamma`: randomness" in short
     assert "| Box2D | 1,000,000 | `num_envs: 16`, `gamma: 0.999` |" in short

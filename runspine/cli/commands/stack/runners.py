@@ -49,11 +49,18 @@ class RunnerNameGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=RunnerNameGroup, invoke_without_command=True, subcommand_metavar="[NAME [--algo ALGO] | check NAME...]")
+@click.group(
+    cls=RunnerNameGroup,
+    invoke_without_command=True,
+    subcommand_metavar="[NAME [--algo ALGO] | check NAME...]",
+)
 @json_option
 @click.pass_context
 def runners(ctx: click.Context, as_json: bool) -> None:
-    """List runners and their capabilities; NAME shows one with its parameters, --algo explains an algorithm of it."""
+    """List runners and their capabilities; NAME shows one with its parameters.
+
+    With --algo, NAME explains one algorithm: its parameters, settings by env, pitfalls.
+    """
     if ctx.invoked_subcommand is None:
         _list(as_json)
 
@@ -243,7 +250,8 @@ def _show_runner(info: RunnerInfo) -> None:
         _params(_title(algo), algo.params)
     if info.algos:
         echo()
-        echo(f"settings by env, and pitfalls: runspine runners {escaped(info.name)} --algo {escaped(info.algos[0].name)}", "dim")
+        command = f"runspine runners {escaped(info.name)} --algo {escaped(info.algos[0].name)}"
+        echo(f"settings by env, and pitfalls: {command}", "dim")
     if info.HasField("example"):
         echo()
         echo("Example run file", "bold")
