@@ -130,8 +130,10 @@ class Client:
         request = trainer.SetLabelsRequest(run_id=run, labels=labels)
         return self._call("SetLabels", request, trainer.SetLabelsResponse).run
 
-    def runners(self) -> Sequence[RunnerInfo]:
-        return self._call("ListRunners", trainer.ListRunnersRequest(), trainer.ListRunnersResponse).runners
+    def runners(self, runner: str = "", *, with_help: bool = False) -> Sequence[RunnerInfo]:
+        """All runners of the fleet, or one; `with_help` adds the help of each algorithm."""
+        request = trainer.ListRunnersRequest(runner=runner, with_help=with_help)
+        return self._call("ListRunners", request, trainer.ListRunnersResponse).runners
 
     def workers(self) -> Sequence[Worker]:
         return self._call("ListWorkers", trainer.ListWorkersRequest(), trainer.ListWorkersResponse).workers

@@ -8,12 +8,14 @@ import tempfile
 from pathlib import Path
 
 from runspine.spec.run_file_schema import schema_text
+from tests.drift.algorithms import algorithms_doc
 from tests.drift.commands import commands_doc
 from tests.drift.decisions import decisions_doc
 from tests.drift.events import events_doc
 from tests.drift.grpc import grpc_doc
 from tests.drift.life import life_doc, life_picture
 from tests.drift.metrics import metrics_doc
+from tests.drift.seeds import seeds_doc
 from tests.drift.settings import settings_doc
 from tests.kit.paths import ROOT
 
@@ -47,6 +49,8 @@ def generated() -> dict[Path, str]:
         DOCS / "images" / "run-life.svg": life_picture(),
         DOCS / "adr" / "index.md": decisions_doc(),
         DOCS / "events.md": events_doc(),
+        DOCS / "seeds.md": seeds_doc(),
+        DOCS / "reference" / "algorithms.md": algorithms_doc(),
         DOCS / "reference" / "commands.md": commands_doc(),
         DOCS / "reference" / "settings.md": settings_doc(),
         DOCS / "reference" / "metrics.md": metrics_doc(),

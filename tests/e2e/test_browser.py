@@ -42,6 +42,10 @@ def trained(rig: PageRig, browser: Browser) -> str:
     """A run that was asked for in the form, with the keyboard alone."""
     browser.open("/new")
     browser.sees("Pool default has")
+    # Help on the parameters that are switches, and on the algorithm.
+    browser.sees("bring the learning rate down to zero over the run")
+    browser.find('[data-testid="about"] .q-item').click()
+    browser.until(lambda: "MuJoCo" in browser.find('[data-testid="about"] table').text, "settings by env")
     browser.find('input[aria-label="total steps"]').send_keys("3000")
     browser.sees("total_steps: 3000")
     browser.until(lambda: browser.find("button", "Launch").is_enabled(), "the launch button is open")

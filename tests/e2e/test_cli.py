@@ -150,6 +150,17 @@ def test_the_fleet_is_shown(shell: Shell) -> None:
     shell("runners", "scrpt", code=4)
 
 
+def test_an_algorithm_is_explained_on_the_command_line(shell: Shell) -> None:
+    explained = shell("runners", "builtin", "--algo", "ppo").stdout
+    assert "clip_coef" in explained
+    assert "**By env family**" in explained
+    assert shell.json("runners", "builtin", "--algo", "dqn")["help"].startswith("Deep Q-learning")
+    assert all(algo["help"] for algo in shell.json("runners", "builtin")["algos"])
+    assert not any(algo["help"] for runner in shell.json("runners")["runners"] for algo in runner["algos"])
+    shell("runners", "builtin", "--algo", "pppo", code=4)
+    shell("runners", "script", "--algo", "ppo", code=4)
+
+
 def test_a_watch_outlives_the_orchestrator(shell: Shell) -> None:
     run_id = shell.submit("examples/hello.yaml", "--set", HELLO.format(8))
     shell.until(run_id, "running")

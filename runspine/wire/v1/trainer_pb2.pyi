@@ -215,8 +215,12 @@ class SetLabelsResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ...) -> None: ...
 
 class ListRunnersRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("with_help", "runner")
+    WITH_HELP_FIELD_NUMBER: _ClassVar[int]
+    RUNNER_FIELD_NUMBER: _ClassVar[int]
+    with_help: bool
+    runner: str
+    def __init__(self, with_help: _Optional[bool] = ..., runner: _Optional[str] = ...) -> None: ...
 
 class ListRunnersResponse(_message.Message):
     __slots__ = ("runners",)

@@ -18,6 +18,7 @@ from runspine.eventlog.subjects import FACT_STREAMS, RUNS, key_subject, run_subj
 from runspine.ids import is_ulid, new_ulid, run_name
 from runspine.rpc.auth import caller
 from runspine.rpc.errors import AmbiguousError, InvalidInputError, NotFoundError, translate_errors
+from runspine.runners.help import with_help
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.capacity import capacity_violations
 from runspine.services.orchestrator.core.listing import list_runs
@@ -124,9 +125,12 @@ class TrainerServicer(TrainerServiceServicer):
         async for event in events:
             yield event
 
-    async def ListRunners(self, _request: wire.ListRunnersRequest, _: Any) -> wire.ListRunnersResponse:
+    async def ListRunners(self, request: wire.ListRunnersRequest, _: Any) -> wire.ListRunnersResponse:
         runners = self._trainer.runners()
-        return wire.ListRunnersResponse(runners=[runners[name] for name in sorted(runners)])
+        chosen = [runners[name] for name in sorted(runners) if request.runner in ("", name)]
+        return wire.ListRunnersResponse(
+            runners=[with_help(info) for info in chosen] if request.with_help else chosen
+        )
 
     async def ListWorkers(self, _request: wire.ListWorkersRequest, _: Any) -> wire.ListWorkersResponse:
         workers = self._trainer.board.workers

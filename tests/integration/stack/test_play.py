@@ -202,6 +202,16 @@ def test_two_actors_play_the_same_seeds_and_end_by_themselves(shell: Shell, chec
     assert "/play?runs=" in lines
 
 
+def test_an_activated_checkpoint_plays_by_the_name_of_its_actor(shell: Shell, checkpoint: str) -> None:
+    shell("checkpoints", "activate", checkpoint, "--actor", "default")
+    shell("play", "CartPole-v1", "--actor", "default", "--episodes", 1, "--fps", 2000)
+    (line,) = shell.json("ls", "--limit", 1)["runs"]
+    assert line["run"]["spec"]["play"]["actor"] == f"policy:{checkpoint}"
+    assert line["run"]["phase"] == "completed"
+    emitted = shell("play", "CartPole-v1", "--actor", "other", code=2).stderr
+    assert "checkpoints activate REFERENCE --actor other" in emitted
+
+
 @pytest.mark.long  # In tests/e2e as well.
 def test_an_actor_is_known_as_soon_as_its_checkpoint_is(shell: Shell, checkpoint: str) -> None:
     found = shell.json("actors", "--env", "CartPole-v1")["actors"]

@@ -163,6 +163,17 @@ def test_wrong_usage_is_refused_before_the_stack_is_asked(arguments: list[str], 
     assert words in done.stderr
 
 
+def test_a_relative_folder_of_an_export_is_that_of_the_shell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from runspine.cli.commands.analysis.export import export
+
+    monkeypatch.chdir(tmp_path)
+    for given, meant in ((".", tmp_path), ("data", tmp_path / "data")):
+        ctx = export.make_context("export", ["RUN", "--to", "minari", "--out", given])
+        assert ctx.params["out"] == meant
+
+
 def test_offline_validation_needs_no_stack() -> None:
     done = command("validate", "examples/hello.yaml", "--offline", "--json")
     assert done.returncode == 0

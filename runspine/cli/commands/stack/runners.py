@@ -16,7 +16,7 @@ from runspine.spec.nearest import not_accepted
 from runspine.spec.plain import enum_word, plain_value, to_plain
 from runspine.spec.run_file import spec_yaml
 from runspine.text.values import escaped, number
-from runspine.wire.v1.runner_pb2 import Param, ParamType, RunnerInfo
+from runspine.wire.v1.runner_pb2 import AlgoInfo, Param, ParamType, RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, TRAIN, Mode, RunSpec
 
 if TYPE_CHECKING:
@@ -49,31 +49,45 @@ class RunnerNameGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=RunnerNameGroup, invoke_without_command=True, subcommand_metavar="[NAME | check NAME...]")
+@click.group(
+    cls=RunnerNameGroup,
+    invoke_without_command=True,
+    subcommand_metavar="[NAME [--algo ALGO] | check NAME...]",
+)
 @json_option
 @click.pass_context
 def runners(ctx: click.Context, as_json: bool) -> None:
-    """List runners and their capabilities; NAME shows one with its parameters."""
+    """List runners and their capabilities; NAME shows one with its parameters.
+
+    With --algo, NAME explains one algorithm: its parameters, settings by env, pitfalls.
+    """
     if ctx.invoked_subcommand is None:
         _list(as_json)
 
 
 @runners.command(hidden=True)
 @click.argument("name")
+@click.option("--algo", metavar="ALGO", help="Explain one algorithm: parameters, settings by env, pitfalls.")
 @json_option
 @click.pass_context
-def show(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Show one runner with its algorithms and parameters."""
+def show(ctx: click.Context, name: str, algo: str | None, as_json: bool) -> None:
+    """Show one runner with its algorithms and parameters, or one algorithm with its help."""
     as_json = as_json or bool(ctx.parent and ctx.parent.params["as_json"])
-    found = _found()
-    if name not in found:
-        raise RunNotFoundError(
-            f"runner {not_accepted(name, found)}" if found else "no worker offers a runner"
-        )
-    if as_json:
-        echo_json(to_plain(found[name]))
+    info = _runner(name, with_help=as_json or algo is not None)
+    if algo is not None:
+        _show_algorithm(info, algo, as_json)
+    elif as_json:
+        echo_json(to_plain(info))
     else:
-        _show_runner(found[name])
+        _show_runner(info)
+
+
+def _runner(name: str, *, with_help: bool) -> RunnerInfo:
+    with Client() as client:
+        for info in client.runners(name, with_help=with_help):
+            return info
+    found = _found()
+    raise RunNotFoundError(f"runner {not_accepted(name, found)}" if found else "no worker offers a runner")
 
 
 @runners.command()
@@ -233,13 +247,36 @@ def _show_runner(info: RunnerInfo) -> None:
     if info.open_params:
         echo("  other parameters are passed on unchanged")
     for algo in info.algos:
-        _params(f"{algo.name}: {algo.summary}" if algo.summary else algo.name, algo.params)
+        _params(_title(algo), algo.params)
+    if info.algos:
+        echo()
+        command = f"runspine runners {escaped(info.name)} --algo {escaped(info.algos[0].name)}"
+        echo(f"settings by env, and pitfalls: {command}", "dim")
     if info.HasField("example"):
         echo()
         echo("Example run file", "bold")
         example = RunSpec(runner=info.name)
         example.MergeFrom(info.example)
         echo("\n".join(f"  {escaped(line)}" for line in spec_yaml(example).splitlines()))
+
+
+def _show_algorithm(info: RunnerInfo, name: str, as_json: bool) -> None:
+    found = {algo.name: algo for algo in info.algos}
+    if name not in found:
+        raise RunNotFoundError(
+            f"algorithm {not_accepted(name, found)}" if found else f"runner {info.name} has no algorithms"
+        )
+    algo = found[name]
+    if as_json:
+        echo_json(to_plain(algo))
+        return
+    _params(_title(algo), algo.params)
+    for line in algo.help.splitlines() or ["no help: its runner gives none"]:
+        echo(escaped(line))
+
+
+def _title(algo: AlgoInfo) -> str:
+    return f"{algo.name}: {algo.summary}" if algo.summary else algo.name
 
 
 def _shortened(words: Sequence[str]) -> str:

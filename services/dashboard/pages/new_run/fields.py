@@ -20,10 +20,10 @@ def param_field(param: Param, value: Any, put: Set) -> None:
     default = default_of(param)
     shown = default if value is None else value
     if param.type == BOOLEAN:
-        control: Any = ui.switch(
-            param.name, value=bool(shown), on_change=lambda event: put(param.name, event.value)
-        )
-    elif param.choices:
+        _switch(param, bool(shown), put)
+        return
+    control: Any
+    if param.choices:
         control = ui.select(
             list(param.choices),
             value=shown,
@@ -53,6 +53,15 @@ def param_field(param: Param, value: Any, put: Set) -> None:
         high = f"{param.maximum:g}" if param.HasField("maximum") else "…"
         hints.append(f"({low} to {high})")
     help_text(control, " ".join(hint for hint in hints if hint))
+
+
+def _switch(param: Param, shown: bool, put: Set) -> None:
+    """A switch with its help below: Quasar's toggle has no hint of its own."""
+    with ui.element("div").classes("rs-switch"):
+        control = ui.switch(param.name, value=shown, on_change=lambda event: put(param.name, event.value))
+        if param.help:
+            control.props["aria-description"] = param.help
+            ui.label(param.help).classes("rs-quiet rs-hint")
 
 
 def help_text(control: Any, text: str) -> None:

@@ -15,6 +15,7 @@ from runspine.services.dashboard.core.draft import (
     from_plain,
     params_of,
 )
+from runspine.services.dashboard.pages.new_run.algorithm_panel import algorithm_panel
 from runspine.services.dashboard.pages.new_run.fields import help_text, param_field, whole
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 
@@ -80,6 +81,7 @@ class RunForm:
             "w-full"
         )
         ui.label(summaries.get(draft.algo, "Select one; the fields below depend on it.")).classes("rs-quiet")
+        algorithm_panel(draft.algo, next((algo.help for algo in info.algos if algo.name == draft.algo), ""))
 
     def _env(self, info: RunnerInfo) -> None:
         field = ui.input(

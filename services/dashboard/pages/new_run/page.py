@@ -66,7 +66,8 @@ def add_new_page(context: PageContext) -> None:
                 return
             await wait_for_browser("Loading runners…")
             try:
-                runners = (await visitor.access.call("trainer", "ListRunners", ListRunnersRequest())).runners
+                request_all = ListRunnersRequest(with_help=True)
+                runners = (await visitor.access.call("trainer", "ListRunners", request_all)).runners
                 draft = await _first_draft(visitor, request.query_params.get("from", ""))
             except RunspineError as error:
                 problem("The form cannot be loaded", str(error), "All runs", "/")
