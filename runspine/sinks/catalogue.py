@@ -38,7 +38,7 @@ def make_sink(
     options: Options,
     report: Callable[[str], None] = _unreported,
 ) -> Sink:
-    """`report` is called with the address that an export gets at W&B, with an empty one when it is offline."""
+    """`report` is called with the address of an export at W&B, with an empty one when it is offline."""
     try:
         if name == "wandb":
             return _make_wandb(out, exported, options, report)

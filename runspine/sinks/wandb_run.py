@@ -196,7 +196,8 @@ def _video_rows(clip: Clip) -> list[dict[str, Any]]:
 
     which = clip.meta.get("which")
     key = f"{MEDIA}/{which if which in ('best', 'worst') else 'episode'}"
-    video = wandb.Video(str(clip.path), caption=_caption(clip), format=clip.path.suffix[1:])
+    # The format of a file is that of its name; wandb prints a warning when it is not given.
+    video = wandb.Video(str(clip.path), caption=_caption(clip), format="mp4")
     return [{key: video, STEP: clip.step, "_timestamp": clip.at / MICROSECOND}]
 
 
