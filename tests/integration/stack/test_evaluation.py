@@ -22,7 +22,7 @@ from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.wire.v1 import artifacts_pb2 as artifacts
 from runspine.wire.v1.facts_pb2 import CheckpointImported
 from tests.kit.samples import checkpoint_files as files
-from tests.kit.samples.sinks import read_wandb
+from tests.kit.samples.wandb_files import read_wandb
 from tests.kit.sinks import scalars
 from tests.kit.stack import Shell
 from tests.kit.waiting import until

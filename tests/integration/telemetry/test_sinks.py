@@ -18,7 +18,8 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.kit.samples.sinks import datasets_in, wandb_rows
+from tests.kit.samples.sinks import datasets_in
+from tests.kit.samples.wandb_files import wandb_rows
 from tests.kit.sinks import (
     ENV,
     Runs,
