@@ -10,8 +10,10 @@ from urllib.parse import unquote, urlsplit
 from runspine.wire.v1.facts_pb2 import OFFLINE, SYNCED, SYNCING, Tracking, TrackingState
 
 WANDB = "wandb"
-# Label of a run that holds the address of its W&B run, set by an exporter or by hand.
+# Label of a run that holds the address of its W&B run, set by `runspine export --to wandb` or by hand.
 LABEL = "wandb"
+# Its value after an offline export, which has no address before it is synced.
+OFFLINE_LABEL = "offline"
 MAX_URL_LENGTH = 1024
 MAX_NAME_LENGTH = 256
 _SAFE = re.compile(r"[!-~]+\Z")
@@ -41,6 +43,18 @@ def clean_url(text: object) -> str:
     bracketed = f"[{host}]" if ":" in host else host
     where = f"{bracketed}:{port}" if port else bracketed
     return f"{parts.scheme}://{where}{parts.path}"
+
+
+def label_after_export(known: str, url: str) -> str:
+    """Value of the label after an export; without an address, one that is known stays."""
+    return clean_url(url) or known or OFFLINE_LABEL
+
+
+def label_text(label: str) -> str:
+    """What the label states, for people; empty when it is neither an address nor `offline`."""
+    if label == OFFLINE_LABEL:
+        return "W&B: exported offline, not sent; `wandb sync` sends it"
+    return f"W&B: {url}" if (url := clean_url(label)) else ""
 
 
 def wandb_run(url: str) -> Tracking:

@@ -1,4 +1,6 @@
-"""Uploads videos of the script as artifacts as soon as they are written."""
+"""Uploads videos of the script as artifacts as soon as they are written; those of its evaluation only if
+they are wanted.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from runspine.domain.artifact_kinds import VIDEO
-from runspine.instrument.record import record
+from runspine.instrument.record import is_evaluation, record
+
+# Set to `false` by the runner: the script's own evaluation is not filmed. Children inherit it.
+EVALUATION_VARIABLE = "RUNSPINE_EVAL_CAPTURE_VIDEO"
 
 
 def patch(record_video: Any) -> None:
@@ -19,6 +24,24 @@ def patch(record_video: Any) -> None:
     else:
         record_video.start_video_recorder = remembering(record_video.start_video_recorder)
         record_video.close_video_recorder = announcing(record_video.close_video_recorder, _old_path)
+    if os.environ.get(EVALUATION_VARIABLE) == "false":
+        record_video.__new__ = leaving_out(record_video.__new__)
+
+
+def leaving_out(new: Callable[..., Any]) -> Callable[..., Any]:
+    """In an evaluation, give back the env instead of the wrapper that films it."""
+
+    def made(kind: Any, env: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if env is not None and _evaluates(env):
+            return env
+        return new(kind) if new is object.__new__ else new(kind, env, *args, **kwargs)
+
+    return made
+
+
+def _evaluates(env: Any) -> bool:
+    # In a process of a vector env the calling function is not seen; the recorder knows.
+    return bool(getattr(_recorder_of(env), "evaluation", False)) or is_evaluation()
 
 
 def remembering(begin: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,7 +49,7 @@ def remembering(begin: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(begin)
     def begun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = _recorder(self)
+        recorder = _recorder_of(getattr(self, "env", None))
         self._runspine_filmed = recorder.episode if recorder is not None else None
         return begin(self, *args, **kwargs)
 
@@ -64,9 +87,8 @@ def _episode(filmed: Any) -> dict[str, Any]:
     return {"episode_id": filmed.id, "return": filmed.value, "length": filmed.steps}
 
 
-def _recorder(wrapper: Any) -> Any:
-    """The recorder of the env inside; None when it is not recorded."""
-    env = getattr(wrapper, "env", None)
+def _recorder_of(env: Any) -> Any:
+    """The recorder of an env, also inside of wrappers; None when it is not recorded."""
     while env is not None:
         if (recorder := getattr(env, "recorder", None)) is not None and hasattr(recorder, "episode"):
             return recorder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,8 +26,22 @@ class Options:
     resimulate: bool = False
 
 
-def make_sink(name: str, out: Path, exported: ExportedRun, reader: TelemetryClient, options: Options) -> Sink:
+def _unreported(address: str) -> None:
+    """The default for exports whose address nobody records."""
+
+
+def make_sink(
+    name: str,
+    out: Path,
+    exported: ExportedRun,
+    reader: TelemetryClient,
+    options: Options,
+    report: Callable[[str], None] = _unreported,
+) -> Sink:
+    """`report` is called with the address of an export at W&B, with an empty one when it is offline."""
     try:
+        if name == "wandb":
+            return _make_wandb(out, exported, options, report)
         return _make(name, out, exported, reader, options)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -35,6 +50,14 @@ def make_sink(name: str, out: Path, exported: ExportedRun, reader: TelemetryClie
         raise InvalidError(
             f"--to {name} needs the package {package}; install it with: pip install 'runspine[sinks]'"
         ) from error
+
+
+def _make_wandb(out: Path, exported: ExportedRun, options: Options, report: Callable[[str], None]) -> Sink:
+    import wandb  # noqa: F401 - as for minari
+
+    from runspine.sinks.wandb_run import WandbSink
+
+    return WandbSink(out, exported, online=options.online, report=report)
 
 
 def _make(name: str, out: Path, exported: ExportedRun, reader: TelemetryClient, options: Options) -> Sink:
@@ -51,14 +74,8 @@ def _make(name: str, out: Path, exported: ExportedRun, reader: TelemetryClient, 
             from runspine.sinks.parquet_files import ParquetFiles
 
             return ParquetFiles(out, exported, with_steps=options.with_steps)
-        case "wandb":
-            import wandb  # noqa: F401 - fails here when missing, not during the export
-
-            from runspine.sinks.wandb_run import WandbSink
-
-            return WandbSink(out, exported, online=options.online)
         case "minari":
-            import h5py  # noqa: F401 - as above
+            import h5py  # noqa: F401 - fails here when missing, not during the export
 
             from runspine.sinks.minari_dataset import MinariDataset
 

@@ -1,4 +1,8 @@
-"""TensorBoard sink: event files with the tags, steps and times of the trainer; values become float32."""
+"""TensorBoard sink: event files with the tags, steps and times of the trainer; values become float32.
+
+The series of an evaluation are in a file of their own, at the numbers of its batches: in one file with
+points at steps of the env, TensorBoard would draw both over one axis.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
+from runspine.domain.evaluation_series import EVALUATION_SERIES
 from runspine.sinks.columns import points_of
 from runspine.sinks.ledger import ExportLedger, run_folder
 from runspine.sinks.port import EPISODES, METRICS, ExportedRun, Mark
@@ -21,10 +26,11 @@ MICROSECOND = 1_000_000
 MAX_STEP = 2**63 - 1
 MAX_FLOAT32 = 3.4028235677973366e38  # rounds to the largest float32
 RETURN, LENGTH = "episode/return", "episode/length"
+EVALUATION_FOLDER = "tensorboard_eval"
 
 
 class EventFiles:
-    """Writes one event file in the folder of the run."""
+    """Writes one event file in the folder of the run, and one for the batches of an evaluation."""
 
     kinds = (METRICS, EPISODES)
 
@@ -33,15 +39,16 @@ class EventFiles:
         self._exported = exported
         self._ledger = ExportLedger(self.folder, exported.run_id, "tensorboard", {})
         # TensorBoard reads files in order of their names, which begin with the time.
-        self._name = f"events.out.tfevents.{exported.submitted_at // MICROSECOND:010d}.runspine"
+        name = f"events.out.tfevents.{exported.submitted_at // MICROSECOND:010d}.runspine"
+        self._names = [name, f"{EVALUATION_FOLDER}/{name}"] if exported.evaluates else [name]
 
     def open(self) -> Mark:
-        mark = self._ledger.open([self._name])
-        self._writer = RecordWriter(self._ledger.file(self._name))
-        if mark.is_start and not self._ledger.file(self._name).tell():
-            self._write(
-                Event(wall_time=self._exported.submitted_at / MICROSECOND, file_version="brain.Event:2")
-            )
+        mark = self._ledger.open(self._names)
+        self._writers = [RecordWriter(self._ledger.file(name)) for name in self._names]
+        first = Event(wall_time=self._exported.submitted_at / MICROSECOND, file_version="brain.Event:2")
+        for name, writer in zip(self._names, self._writers, strict=True):
+            if mark.is_start and not self._ledger.file(name).tell():
+                writer.write(first.SerializeToString())
         return mark
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
@@ -56,9 +63,9 @@ class EventFiles:
             metadata=create_summary_metadata(display_name="hyperparameters", description=""),
             tensor=make_tensor_proto([table.encode()]),
         )
-        self._write(
-            Event(wall_time=self._exported.submitted_at / MICROSECOND, step=0, summary=Summary(value=[value]))
-        )
+        at = self._exported.submitted_at / MICROSECOND
+        event = Event(wall_time=at, step=0, summary=Summary(value=[value]))
+        self._writers[0].write(event.SerializeToString())
 
     def feed(self, kind: str, batch: Any) -> None:
         if kind == METRICS:
@@ -77,7 +84,9 @@ class EventFiles:
     def supersede(self, step: int, mark: Mark) -> Mark:
         """Write a START event: readers discard what lies at or after its step."""
         started = SessionLog(status=SessionLog.START)
-        self._write(Event(wall_time=time.time(), step=min(step + 1, MAX_STEP), session_log=started))
+        event = Event(wall_time=time.time(), step=min(step + 1, MAX_STEP), session_log=started)
+        for writer in self._writers:
+            writer.write(event.SerializeToString())
         return mark
 
     def close(self) -> str:
@@ -91,10 +100,10 @@ class EventFiles:
         if abs(value) > MAX_FLOAT32:
             value = float("inf") if value > 0 else float("-inf")
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
-        self._write(Event(wall_time=at / MICROSECOND, step=min(step, MAX_STEP), summary=summary))
-
-    def _write(self, event: Event) -> None:
-        self._writer.write(event.SerializeToString())
+        event = Event(wall_time=at / MICROSECOND, step=min(step, MAX_STEP), summary=summary)
+        # The second file, where there is one, is that of the batches.
+        writer = self._writers[-1 if tag in EVALUATION_SERIES else 0]
+        writer.write(event.SerializeToString())
 
 
 def _cell(value: object) -> str:

@@ -43,6 +43,7 @@ class ExportLedger:
             mark, lengths = Mark(), {}
         self.notes = dict(known["notes"]) if known and lengths else {}
         for name in names:
+            (self.folder / name).parent.mkdir(exist_ok=True)
             file = (self.folder / name).open("r+b" if name in lengths else "w+b")
             file.truncate(lengths.get(name, 0))
             file.seek(0, os.SEEK_END)

@@ -11,6 +11,8 @@ from runspine.wire.v1.run_pb2 import Attempt
 
 METRICS, EPISODES, STEPS = "metrics", "episodes", "steps"
 KINDS = (METRICS, EPISODES, STEPS)
+# Stored clips: not telemetry, and fed after all of it.
+VIDEOS = "videos"
 _UNSAFE = re.compile(r"[^\w.@=+,-]+")
 
 
@@ -49,6 +51,8 @@ class ExportedRun:
     # Parameters of the spec; describe() also passes those that the trainer reports.
     spec_parameters: Mapping[str, Any] = field(default_factory=dict)
     submitted_at: int = 0
+    # Whether it is an evaluation.
+    evaluates: bool = False
 
     @property
     def folder(self) -> str:
@@ -59,7 +63,8 @@ class ExportedRun:
 class Sink(Protocol):
     """An output for one run.
 
-    Batches are wire messages: StreamMetricsResponse, StreamEpisodesResponse, StreamStepsResponse.
+    Batches are wire messages: StreamMetricsResponse, StreamEpisodesResponse, StreamStepsResponse; for videos,
+    a Clip.
     """
 
     @property

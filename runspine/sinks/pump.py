@@ -14,10 +14,12 @@ from runspine.domain.run import ENDED
 from runspine.errors import InvalidError, RefusedError, UnreachableError
 from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.rpc.trainer_client import Client
-from runspine.sinks.port import ExportedRun, Mark, Sink, resumed_step
+from runspine.sinks.clips import StoredClips
+from runspine.sinks.port import KINDS, VIDEOS, ExportedRun, Mark, Sink, resumed_step
 from runspine.sinks.streams import follow_batches, read_stored
 from runspine.spec.plain import plain_value
 from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.spec_pb2 import EVALUATE
 from runspine.wire.v1.telemetry_pb2 import EnvMade, Reset
 
 COMMIT_SECONDS = 1.0
@@ -35,6 +37,9 @@ class ExportSummary:
     points: int = 0
     episodes: int = 0
     steps: int = 0
+    videos: int = 0
+    # Videos that are too large, too many, damaged or of another format.
+    left_out: int = 0
     done: bool = False
     # The output was already complete.
     nothing_new: bool = False
@@ -64,6 +69,7 @@ def exported_run(run: Run) -> ExportedRun:
         labels=dict(run.labels),
         spec_parameters={key: value for key, value in spec_parameters.items() if value not in ("", None)},
         submitted_at=run.submitted_at,
+        evaluates=spec.mode == EVALUATE,
     )
 
 
@@ -100,7 +106,7 @@ class Pump:
             else:
                 with ThreadPoolExecutor(1) as asking:
                     self._asking = asking
-                    mark = self._feed(mark, follow)
+                    mark = self._feed_videos(self._feed(mark, follow))
                     self._describe(wait=not self._stop.is_set())
                 self._sink.commit(mark)
                 self._summary.done = mark.done
@@ -152,7 +158,8 @@ class Pump:
         with Client(self._client.endpoint) as streams:
             # A separate client: closing it ends its streams.
             read = follow_batches if follow else read_stored
-            for kind, batch in read(TelemetryClient(streams), self._exported.run_id, self._sink.kinds, mark):
+            kinds = tuple(kind for kind in self._sink.kinds if kind in KINDS)
+            for kind, batch in read(TelemetryClient(streams), self._exported.run_id, kinds, mark):
                 if self._stop.is_set():
                     break
                 if kind is not None:
@@ -165,6 +172,20 @@ class Pump:
                     self._count(kind, batch)
                 self._maybe_commit(mark)
         return mark, False
+
+    def _feed_videos(self, mark: Mark) -> Mark:
+        """Feed the stored clips, when there is time for them and the sink takes them."""
+        if VIDEOS not in self._sink.kinds or self._stop.is_set():
+            return mark
+        clips = StoredClips(self._client, self._exported.run_id)
+        for clip in clips.read():
+            if self._stop.is_set():
+                return replace(mark, done=False)
+            self._sink.feed(VIDEOS, clip)
+            mark = mark.moved(VIDEOS, clip.position, clip.attempt)
+            self._summary.videos += 1
+        self._summary.left_out = clips.left_out
+        return mark
 
     def _maybe_commit(self, mark: Mark) -> None:
         now = time.monotonic()

@@ -1,5 +1,7 @@
 """Weights & Biases sink: an offline run, to be synced later, or an online one with --online.
 
+Stored clips become media of the run under `media/videos/`.
+
 Credentials are read only from WANDB_API_KEY and are not stored; wandb itself honours HTTPS_PROXY and
 NO_PROXY.
 """
@@ -8,19 +10,24 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from runspine.errors import InvalidError, RunspineError
+from runspine.sinks.clips import Clip
 from runspine.sinks.columns import points_of
 from runspine.sinks.draft import Draft
 from runspine.sinks.ledger import read_state, write_state
-from runspine.sinks.port import EPISODES, METRICS, ExportedRun, Mark
+from runspine.sinks.port import EPISODES, METRICS, VIDEOS, ExportedRun, Mark
 from runspine.sinks.wandb_file import wait_for_rows
 
 MICROSECOND = 1_000_000
 STEP = "global_step"
+MEDIA = "media/videos"
+MAX_CAPTION = 256
+# Called with the address of the run at W&B; with an empty one when it is offline.
+ReportAddress = Callable[[str], None]
 # Number of times each run was started in this process.
 _STARTED: Counter[str] = Counter()
 
@@ -28,15 +35,23 @@ _STARTED: Counter[str] = Counter()
 class WandbSink:
     """Writes history rows with the step of the run as `global_step` and the times of the trainer."""
 
-    kinds = (METRICS, EPISODES)
+    kinds = (METRICS, EPISODES, VIDEOS)
 
-    def __init__(self, out: Path, exported: ExportedRun, *, online: bool = False) -> None:
+    def __init__(
+        self,
+        out: Path,
+        exported: ExportedRun,
+        *,
+        online: bool = False,
+        report: ReportAddress = lambda address: None,
+    ) -> None:
         if online and not os.environ.get("WANDB_API_KEY"):
             raise InvalidError(
                 "--online needs the variable WANDB_API_KEY; without --online nothing leaves the machine"
             )
         self._exported = exported
         self._online = online
+        self._report = report
         self._draft = Draft(out, exported, "wandb", {"online": online})
         self._run: Any = None
 
@@ -51,7 +66,8 @@ class WandbSink:
             self._run.config.update(dict(parameters), allow_val_change=True)
 
     def feed(self, kind: str, batch: Any) -> None:
-        for row in _metric_rows(batch) if kind == METRICS else _episode_rows(batch):
+        rows = {METRICS: _metric_rows, EPISODES: _episode_rows, VIDEOS: _video_rows}[kind]
+        for row in rows(batch):
             self._run.log(row)
             self._rows += 1
 
@@ -85,6 +101,7 @@ class WandbSink:
         self._draft.publish(made, place)
         self._draft.record_done([place])
         self._draft.close()
+        self._report("")
         return str(place)
 
     def abandon(self) -> None:
@@ -131,6 +148,8 @@ class WandbSink:
         )
         self._run.define_metric(STEP, hidden=True)
         self._run.define_metric("*", step_metric=STEP)
+        if self._online:
+            self._report(str(self._run.url or ""))
 
     def _name(self) -> str:
         """The run id, with a number when it was used before.
@@ -169,3 +188,19 @@ def _episode_rows(batch: Any) -> list[dict[str, Any]]:
         }
         for e in batch.episodes
     ]
+
+
+def _video_rows(clip: Clip) -> list[dict[str, Any]]:
+    """One row with the clip as media; wandb copies its file."""
+    import wandb
+
+    which = clip.meta.get("which")
+    key = f"{MEDIA}/{which if which in ('best', 'worst') else 'episode'}"
+    # The format of a file is that of its name; wandb prints a warning when it is not given.
+    video = wandb.Video(str(clip.path), caption=_caption(clip), format="mp4")
+    return [{key: video, STEP: clip.step, "_timestamp": clip.at / MICROSECOND}]
+
+
+def _caption(clip: Clip) -> str:
+    known = [f"{name} {clip.meta[name]}" for name in ("episode_id", "return", "length") if name in clip.meta]
+    return ", ".join([clip.name, *known])[:MAX_CAPTION]

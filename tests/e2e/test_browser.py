@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 
 from runspine.bench.kit.browser import Browser, browsing
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED
-from tests.kit.page import IN_CHROMIUM, LOOKER, PageRig
+from tests.kit.page import IN_CHROMIUM, LOOKER, WRITES_A_FILE, PageRig
 from tests.kit.samples import checkpoint_files as files
 from tests.kit.waiting import until
 
@@ -226,6 +227,39 @@ def test_a_checkpoint_is_evaluated_from_its_card(rig: PageRig, browser: Browser,
     run_id = browser.driver.current_url.rpartition("/run/")[2].partition("?")[0]
     rig.until_phase(run_id, "completed")
     assert rig.run(run_id).counts.episodes == 3
+
+
+def test_the_batches_of_an_evaluation_are_seen_live_and_charted(
+    rig: PageRig, browser: Browser, trained: str
+) -> None:
+    rig.until_phase(trained, "completed")
+    words = ("eval", trained, "--episodes", "2", "--repeat", "--detach")
+    run_id = rig.shell.json(*words)["run"]["id"]
+    browser.open(f"/run/{run_id}?tab=live")
+    batch = re.compile(r"eval batch \d+ \| episodes=2 avg=[\d.]+ min=[\d.]+ max=[\d.]+")
+    browser.until(lambda: batch.search(browser.text()), "the newest whole batch", 120)
+    browser.open(f"/run/{run_id}?tab=evaluations")
+    browser.until(lambda: points(browser, "Returns of each batch") > 1, "a chart of the batches", 120)
+    rig.shell("cancel", run_id)
+
+
+def test_files_appear_on_an_open_page_and_what_is_pruned_is_marked_there(
+    rig: PageRig, browser: Browser, tmp_path: Path
+) -> None:
+    write, end = tmp_path / "write", tmp_path / "end"
+    command = [sys.executable, "-c", WRITES_A_FILE, str(write), str(end)]
+    run_id = rig.submit(runner="script", command=command)
+    browser.open(f"/run/{run_id}?tab=files")
+    browser.sees("No files yet")
+    browser.script("window.sameDocument = true")
+    write.touch()
+    browser.until(lambda: browser.find(".rs-file", "weights.bin"), "the file")
+    [artifact] = rig.shell.json("artifacts", "list", run_id)["artifacts"]
+    rig.shell("prune", artifact["digest"], "--yes")
+    browser.until(lambda: browser.find(".rs-file .rs-badge", "pruned"), "that it is pruned")
+    assert browser.script("return window.sameDocument === true"), "the page was not loaded again"
+    end.touch()
+    rig.until_phase(run_id, "completed")
 
 
 def test_a_checkpoint_from_elsewhere_is_imported_and_a_hostile_one_refused(

@@ -47,6 +47,17 @@ for step in range(int(sys.argv[1])):
     time.sleep(0.1)
 """
 
+# A file when it is asked for, and an end when it is asked for.
+WRITES_A_FILE = """
+import json, pathlib, sys, time
+def wait(path):
+    while not pathlib.Path(path).exists(): time.sleep(0.05)
+wait(sys.argv[1])
+pathlib.Path("weights.bin").write_bytes(b"weights")
+print(json.dumps({"type": "artifact", "kind": "model", "path": "weights.bin"}), flush=True)
+wait(sys.argv[2])
+"""
+
 
 class PageRig:
     def __init__(self, home: Path) -> None:

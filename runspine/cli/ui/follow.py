@@ -25,7 +25,7 @@ PROGRESS_SECONDS = 5.0
 BAR_WIDTH, SHORT_BAR_WIDTH, WIDE_TERMINAL_COLUMNS, STATE_WIDTH = 30, 10, 120, 22
 _ENDS = ("run_completed", "run_failed", "run_cancelled")
 # Facts of workers that are shown in addition to those of runs and artifacts.
-_SHOWN_ATTEMPTS = ("artifact_given_up", "folders_removed")
+_SHOWN_ATTEMPTS = ("artifact_given_up", "folders_removed", "tracking_reported")
 
 
 def follow_runs(client: Client, runs: Sequence[Run], as_json: bool, parting: str = "") -> int:

@@ -109,6 +109,13 @@ class PolicyEvaluation:
             f"(min {figures.minimum:.6g}, median {figures.median:.6g}, max {figures.maximum:.6g}) "
             f"in {seconds:.1f} s"
         )
+        self.run.view.about["evaluated"] = {
+            "number": batch + 1,
+            "episodes": len(returns),
+            "mean": figures.mean,
+            "minimum": figures.minimum,
+            "maximum": figures.maximum,
+        }
         if self.clips:
             self.clips.film()
 

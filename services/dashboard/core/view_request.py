@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runspine.domain.defaults import DEFAULT_WIDTH, MAX_FPS, MAX_SLOTS, MAX_WIDTH, MIN_FPS, MIN_WIDTH
-from runspine.wire.v1.live_pb2 import Frame, Interest
+from runspine.wire.v1.live_pb2 import EvaluatedBatch, Frame, Interest
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,33 @@ def pack_frame(frame: Frame) -> bytes:
             "step": hud.step,
             "episode": hud.episode_id,
             "episode_step": hud.episode_step,
-            "episode_return": hud.episode_return if math.isfinite(hud.episode_return) else None,
-            "rate": hud.steps_per_second if math.isfinite(hud.steps_per_second) else None,
+            "episode_return": _finite(hud.episode_return),
+            "rate": _finite(hud.steps_per_second),
             "batch": hud.batch,
+            "evaluated": _evaluated(hud.evaluated) if hud.HasField("evaluated") else None,
             "actor": hud.actor,
             "waiting": hud.waiting,
             "notice": hud.notice,
             "input": hud.input,
             "turn_based": hud.turn_based,
             "paused": hud.paused,
-            "pace": hud.pace if math.isfinite(hud.pace) else None,
+            "pace": _finite(hud.pace),
             "keys": [{"key": each.key, "action": each.action} for each in hud.keys],
         },
     }
     encoded = json.dumps(header).encode()
     return struct.pack("<I", len(encoded)) + encoded + frame.jpeg
+
+
+def _evaluated(batch: EvaluatedBatch) -> dict[str, float | None]:
+    figures = {"avg": batch.mean, "min": batch.minimum, "max": batch.maximum}
+    return {
+        "number": batch.number,
+        "episodes": batch.episodes,
+        **{name: _finite(value) for name, value in figures.items()},
+    }
+
+
+def _finite(value: float) -> float | None:
+    """The value where JSON has one for it."""
+    return value if math.isfinite(value) else None

@@ -28,6 +28,7 @@ class RunFollower:
         self._access = access
         self.table = table
         self.artifacts = ArtifactChanges()
+        self._artifacts_end_found = False
         self._interrupted = "connecting to the orchestrator"
         self._log_error = ""
 
@@ -79,11 +80,15 @@ class RunFollower:
             request.page_token = answer.next_page_token
 
     async def _find_artifacts_end(self) -> None:
-        """Pages are drawn from listings: only facts after the start of this process change them."""
-        if not self.artifacts.position:
+        """Pages are drawn from listings: only facts after the start of this process change them.
+
+        Once: what an interruption has hidden is read afterwards, also where the stream was empty before.
+        """
+        if not self._artifacts_end_found:
             answer = await self._access.call("trainer", "DescribeLog", DescribeLogRequest())
             ends = {info.name: info.last_sequence for info in answer.streams}
             self.artifacts.position = ends.get(ARTIFACTS, 0)
+            self._artifacts_end_found = True
 
     async def _watch(self) -> None:
         request = WatchRequest(

@@ -8,6 +8,8 @@ const make = (tag, className, text) => {
   return made;
 };
 const short = (value) => (value === null || value === undefined ? "–" : String(+Number(value).toPrecision(4)));
+// The newest whole batch of an evaluation: eval batch 3 | episodes=50 avg=112.3 min=90.1 max=142.6
+const batchText = (batch) => `eval batch ${batch.number} | episodes=${batch.episodes} ${["avg", "min", "max"].map((name) => `${name}=${short(batch[name])}`).join(" ")}`;
 const many = (value) => Math.round(value).toLocaleString("en-US");
 // The most square layout; one more column where that avoids gaps: eight slots are 2 × 4.
 const columnsOf = (count) => {
@@ -288,6 +290,7 @@ export default {
         words.push(`step ${many(hud.step)}`);
         if (hud.rate) words.push(`${many(hud.rate)} steps/s`);
         if (hud.batch) words.push(`evaluation batch ${hud.batch}`);
+        if (hud.evaluated) words.push(batchText(hud.evaluated));
       }
       if (fps) words.push(`${fps.toFixed(fps < 10 ? 1 : 0)} fps shown`);
       if (this.arrived && !this.paused && performance.now() - this.arrived > 3000) words.push(`no new frame for ${Math.round((performance.now() - this.arrived) / 1000)} s`);

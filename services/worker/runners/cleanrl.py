@@ -14,9 +14,11 @@ from typing import Any
 import runspine.instrument
 from runspine.domain.defaults import DEFAULT_SEED
 from runspine.instrument.checkout import CleanrlCheckout, CleanrlCheckoutError
+from runspine.instrument.videos import EVALUATION_VARIABLE
 from runspine.runners import Launch, NotReadyError
-from runspine.services.worker.runners.cleanrl_check import check_script
+from runspine.services.worker.runners.cleanrl_check import check_script, films_evaluation
 from runspine.services.worker.runners.cleanrl_scripts import (
+    EVALUATION_VIDEO,
     FROM_SPEC,
     CleanrlScript,
     NoSchemaError,
@@ -72,7 +74,7 @@ class CleanrlRunner:
         arguments = arguments_for(script, spec)
         check_script(python, script, spec, {**HEADLESS, **spec.variables})
         command = [python, str(LAUNCHER), "--path", str(checkout.folder), str(script.path), *arguments]
-        return Launch(command=command, directory=run_dir, variables=HEADLESS)
+        return Launch(command=command, directory=run_dir, variables={**HEADLESS, **_videos(script, spec)})
 
 
 def scripts(checkout: CleanrlCheckout) -> dict[str, CleanrlScript]:
@@ -110,12 +112,19 @@ def arguments_for(script: CleanrlScript, spec: RunSpec) -> list[str]:
     for name in sorted(spec.params):
         if name in FROM_SPEC:
             raise NotReadyError(f"params.{name}: use the run's field {FROM_SPEC[name]}")
+        if name == EVALUATION_VIDEO and script.evaluates:
+            continue  # for the launcher
         if name not in script.names:
             raise NotReadyError(f"params.{name}: {not_accepted(name, script.names - FROM_SPEC.keys())}")
         given[name] = plain_value(spec.params[name])
     for name, value in given.items():
         words += option(name, value)
     return words
+
+
+def _videos(script: CleanrlScript, spec: RunSpec) -> dict[str, str]:
+    """The variable by which the launcher leaves out videos of the script's evaluation."""
+    return {EVALUATION_VARIABLE: "false"} if script.evaluates and not films_evaluation(spec) else {}
 
 
 def option(name: str, value: Any) -> list[str]:

@@ -12,7 +12,12 @@ from typing import Any
 from runspine.instrument import probe
 from runspine.runners import NotReadyError
 from runspine.services.worker.process.environment import PASSED_VARIABLES
-from runspine.services.worker.runners.cleanrl_scripts import PIP_NAMES, CleanrlScript
+from runspine.services.worker.runners.cleanrl_scripts import (
+    EVALUATES_WITH,
+    EVALUATION_VIDEO,
+    PIP_NAMES,
+    CleanrlScript,
+)
 from runspine.spec.plain import plain_value
 from runspine.wire.v1.spec_pb2 import RunSpec
 
@@ -75,7 +80,7 @@ def check_packages(python: str, script: CleanrlScript, spec: RunSpec, found: Map
         version = ".".join(map(str, found["python"]))
         raise NotReadyError(f"{python} is Python {version}: the launcher needs 3.10 or newer")
     missing = list(found["missing"])
-    if _records_video(spec) and set(VIDEO).issubset(found["absent"]):
+    if records_video(spec) and set(VIDEO).issubset(found["absent"]):
         missing.append("moviepy")
     if missing:
         packages = " ".join(PIP_NAMES.get(name, name) for name in missing)
@@ -123,9 +128,18 @@ def _default_env(script: CleanrlScript) -> str:
     return next((param.default.text for param in script.params if param.name == "env_id"), "")
 
 
-def _records_video(spec: RunSpec) -> bool:
-    # Saving a model evaluates it with video.
-    return any(spec.params[name].boolean for name in ("capture_video", "save_model") if name in spec.params)
+def records_video(spec: RunSpec) -> bool:
+    """Whether the script writes videos: of its training, or of the evaluation of a model that it saves."""
+    return _is_set(spec, "capture_video") or (_is_set(spec, EVALUATES_WITH) and films_evaluation(spec))
+
+
+def films_evaluation(spec: RunSpec) -> bool:
+    """Whether the script's own evaluation may record videos, which it does unless it is asked not to."""
+    return EVALUATION_VIDEO not in spec.params or spec.params[EVALUATION_VIDEO].boolean
+
+
+def _is_set(spec: RunSpec, name: str) -> bool:
+    return name in spec.params and spec.params[name].boolean
 
 
 def _for_params(spec: RunSpec) -> list[str]:

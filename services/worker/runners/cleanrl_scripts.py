@@ -11,10 +11,14 @@ from pathlib import Path
 
 from runspine.instrument.api import OLD, api_of
 from runspine.services.worker.runners.args_schema import NoSchemaError, params_of
-from runspine.wire.v1.runner_pb2 import AlgoInfo, Param
+from runspine.wire.v1.runner_pb2 import BOOLEAN, AlgoInfo, Param
 
 # Given by fields of the spec.
 FROM_SPEC = {"env_id": "env", "seed": "seed", "total_timesteps": "total_steps"}
+# A parameter of the runner, not of a script: whether the script's own evaluation may film. Saving a model
+# evaluates it, and CleanRL always films that.
+EVALUATION_VIDEO = "eval_capture_video"
+EVALUATES_WITH = "save_model"
 # Part of the checkout, not of any package.
 OWN = ("cleanrl", "cleanrl_utils")
 # Where a package's name is not that of its module.
@@ -47,13 +51,28 @@ class CleanrlScript:
         return {param.name for param in self.params}
 
     @property
+    def evaluates(self) -> bool:
+        """Whether it can evaluate its model, without a switch of its own for the videos of it."""
+        return EVALUATES_WITH in self.names and EVALUATION_VIDEO not in self.names
+
+    @property
     def gymnasium_envs(self) -> bool:
         return "gymnasium" in self.packages and not OWN_ENVS.intersection(self.packages)
 
     def info(self) -> AlgoInfo:
         """For WorkerOnline: its parameters, without those given by fields of the spec."""
         params = [param for param in self.params if param.name not in FROM_SPEC]
+        if self.evaluates:
+            params.append(_evaluation_video())
         return AlgoInfo(name=self.name, summary=self.docs, params=params)
+
+
+def _evaluation_video() -> Param:
+    param = Param(
+        name=EVALUATION_VIDEO, type=BOOLEAN, help="whether the script's own evaluation records videos"
+    )
+    param.default.boolean = True
+    return param
 
 
 def read_script(path: Path) -> CleanrlScript:

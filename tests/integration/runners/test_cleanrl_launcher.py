@@ -115,6 +115,19 @@ def test_a_saved_model_is_evaluated_by_the_script_and_the_evaluation_ends(tmp_pa
         assert sum(1 for _ in container.decode(video=0)) >= 200
 
 
+def test_videos_of_the_scripts_own_evaluation_are_left_out_when_they_are_not_wanted(tmp_path: Path) -> None:
+    words = ("--total-timesteps", "20", "--save-model", "--eval-episodes", "1", "--capture-video")
+    done = stand_in(
+        tmp_path / "critic", "tiny_critic_continuous", *words, RUNSPINE_EVAL_CAPTURE_VIDEO="false"
+    )
+    assert done.wait(150) == 0, done.output
+    (evaluation,) = of_type(done.emitted, "evaluation")
+    assert evaluation["lengths"] == [200], "it is evaluated all the same"
+    (video,) = done.artifacts("video")
+    assert "-eval" not in video["path"], "that of the training stays"
+    assert not list(done.folder.glob("videos/*-eval/*"))
+
+
 def test_networks_are_kept_in_the_form_that_evaluation_reads(tmp_path: Path) -> None:
     done = stand_in(tmp_path / "critic", "tiny_critic_continuous", "--total-timesteps", "20")
     assert done.wait(150) == 0, done.output

@@ -13,6 +13,7 @@ import pytest
 from runspine.embedded import running_stack
 from runspine.runners import NotReadyError
 from runspine.services.worker.runners.cleanrl import LAUNCHER, CleanrlRunner
+from runspine.services.worker.runners.cleanrl_check import records_video
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED
 from runspine.wire.v1.runner_pb2 import RunnerInfo
@@ -64,6 +65,21 @@ def test_fields_and_params_become_the_scripts_own_arguments(runner: CleanrlRunne
     assert launch.directory == tmp_path
 
 
+def test_videos_of_the_scripts_evaluation_can_be_switched_off(runner: CleanrlRunner, tmp_path: Path) -> None:
+    algos = {algo.name: {param.name: param for param in algo.params} for algo in runner.info().algos}
+    assert algos["tiny_critic_continuous"]["eval_capture_video"].default.boolean
+    assert "eval_capture_video" not in algos["tiny_reinforce"], "it evaluates nothing"
+    spec = RunSpec(algo="tiny_critic_continuous", env="Pendulum-v1", total_steps=20)
+    spec.params["save_model"].boolean = True
+    assert records_video(spec)
+    assert "RUNSPINE_EVAL_CAPTURE_VIDEO" not in runner.launch(spec, tmp_path, sys.executable).variables
+    spec.params["eval_capture_video"].boolean = False
+    launch = runner.launch(spec, tmp_path, sys.executable)
+    assert launch.variables["RUNSPINE_EVAL_CAPTURE_VIDEO"] == "false"
+    assert not [word for word in launch.command if "eval-capture" in word]
+    assert not records_video(spec), "so that no package for videos is asked for"
+
+
 def number(value: float) -> Value:
     return Value(number=value)
 
@@ -87,6 +103,10 @@ def number(value: float) -> Value:
         (
             {"algo": "tiny_needs_more"},
             "imports no_such_engine, no_such_jax.*-m pip install no_such_engine no_such_jax",
+        ),
+        (
+            {"algo": "tiny_reinforce", "params": {"eval_capture_video": Value(boolean=False)}},
+            "params.eval_capture_video: 'eval_capture_video'",
         ),
         ({"algo": "tiny_reinforce", "seed": 2**32}, "seed 4294967296 is too large"),
         (

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from runspine.bench.trainers.capture import Twin
+from runspine.services.worker.live.frames import parse_header
 from runspine.services.worker.runners.builtin import BuiltinRunner
 from runspine.services.worker.runners.sb3 import Sb3Runner
 from runspine.wire.v1.spec_pb2 import RunSpec, Value
@@ -86,6 +87,10 @@ def test_an_evaluation_is_seen_with_the_batch_that_it_is_in(
         evaluation.until(lambda: watcher.seen and watcher.seen[-1].header["hud"].get("batch", 0) > 2, 90)
     hud = watcher.seen[-1].header["hud"]
     assert hud["episode_return"] == hud["episode_step"]
+    # As the publisher sends it on: the newest whole batch, which is the one before.
+    sent = parse_header(watcher.seen[-1].header).hud
+    assert (sent.evaluated.number, sent.evaluated.episodes) == (sent.batch - 1, 2)
+    assert 0 < sent.evaluated.minimum <= sent.evaluated.mean <= sent.evaluated.maximum
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", pytest.param("LunarLander-v3", marks=pytest.mark.long)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -22,6 +23,9 @@ from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.wire.v1 import artifacts_pb2 as artifacts
 from runspine.wire.v1.facts_pb2 import CheckpointImported
 from tests.kit.samples import checkpoint_files as files
+from tests.kit.samples.wandb_files import read_wandb
+from tests.kit.servers.wandb import wandb_server
+from tests.kit.sinks import scalars
 from tests.kit.stack import Shell
 from tests.kit.waiting import until
 
@@ -84,6 +88,7 @@ def test_a_builtin_ppo_is_evaluated_filmed_and_its_figures_are_those_of_the_reco
     assert (summary["mean"], summary["std"]) == pytest.approx((np.mean(returns), np.std(returns)))
     card = until(lambda: _card(shell, done["spec"]["evaluation"]["digest"], "evaluation"))
     assert card.score.mean == pytest.approx(np.mean(returns))
+    _check_series(shell, done["id"], scores, tmp_path)
     _check_video(shell, done["id"], returns, tmp_path)
 
 
@@ -92,6 +97,72 @@ def _card(shell: Shell, digest: str, source: str) -> Any:
         request = artifacts.GetArtifactRequest(reference=digest)
         card = client.call_artifacts("Get", request, artifacts.GetArtifactResponse).card
     return card if card.score.source == source else None
+
+
+def _check_series(shell: Shell, run_id: str, scores: list[dict[str, Any]], tmp_path: Path) -> None:
+    """Batch by batch as series of the run, and as scalars in a folder of their own."""
+    expected = {
+        "eval/mean": [score["mean"] for score in scores],
+        "eval/std": [score["std"] for score in scores],
+        "eval/min": [score["minimum"] for score in scores],
+        "eval/max": [score["maximum"] for score in scores],
+        "eval/median": [score["median"] for score in scores],
+        "eval/duration": [score["seconds"] for score in scores],
+    }
+    series = {one["name"]: one for one in shell.json("metrics", run_id, "eval/")["series"]}
+    assert {name: one["y"] for name, one in series.items()} == expected
+    assert series["eval/mean"]["x"] == [1, 2]
+    shell("export", run_id, "--to", "tensorboard", "--out", tmp_path / "tb")
+    [folder] = (tmp_path / "tb").iterdir()
+    batches = scalars(folder / "tensorboard_eval")
+    assert {tag: [v for t, _, v in batches if t == tag] for tag in expected} == {
+        tag: pytest.approx(values) for tag, values in expected.items()
+    }
+    assert {step for _, step, _ in batches} == {1, 2}
+    [episodes] = folder.glob("events.out.tfevents.*")
+    assert "episode/return" in {tag for tag, *_ in scalars(episodes)}
+    assert not {tag for tag, *_ in scalars(episodes)} & set(expected)
+
+
+@pytest.mark.long
+def test_an_evaluation_is_exported_to_wandb_with_its_clips_and_its_run_states_where(
+    shell: Shell, trained: str, tmp_path: Path
+) -> None:
+    _, last = shell.evaluate(trained, "--episodes", 3, "--batches", 2, "--video", "--frames", 20)
+    _check_wandb(shell, last["run"]["id"], tmp_path)
+    _check_wandb_online(shell, last["run"]["id"], tmp_path)
+
+
+def _check_wandb(shell: Shell, run_id: str, tmp_path: Path) -> None:
+    """The stored clips are media of the offline run, byte by byte, and the run states that it is offline."""
+    done = shell.json("export", run_id, "--to", "wandb", "--out", tmp_path / "wb")["exports"][0]
+    stored = shell.json("artifacts", "list", run_id, "--kind", "video")["artifacts"]
+    rows = [item for item in read_wandb(tmp_path / "wb") if item[0].startswith("media/videos/")]
+    assert sorted(digest for *_, digest in rows) == sorted(video["digest"] for video in stored)
+    assert "media/videos/best" in {name for name, *_ in rows}
+    assert done["videos"] == len(stored) > 0
+    assert shell.json("show", run_id)["run"]["labels"]["wandb"] == "offline"
+    assert "exported offline, not sent" in shell("show", run_id).stdout
+
+
+def _check_wandb_online(shell: Shell, run_id: str, tmp_path: Path) -> None:
+    """The address at W&B is the run's label; numbers and clips arrive, and the key stays where it was."""
+    key = "0123456789abcdef0123456789abcdef01234567"
+    with wandb_server() as server:
+        variables = {"WANDB_API_KEY": key, "WANDB_BASE_URL": server.url, "NO_PROXY": "127.0.0.1"}
+        exporter = Shell(Path(shell.environment["RUNSPINE_HOME"]), **variables)
+        words = ("--to", "wandb", "--online", "--out", tmp_path / "online")
+        done = exporter.json("export", run_id, *words)["exports"][0]
+        url = f"{server.url}/lab/runspine/runs/{run_id.lower()}"
+        stored = shell.json("artifacts", "list", run_id, "--kind", "video")["artifacts"]
+        sent = {hashlib.sha256(data).hexdigest() for name, data in server.files.items() if "videos" in name}
+        assert sent == {video["digest"] for video in stored}
+        assert [row["eval/mean"] for row in server.history if "eval/mean" in row]
+    shown = shell.json("show", run_id)
+    assert done["where"] == shown["run"]["labels"]["wandb"] == url
+    assert f"W&B: {url}" in shell("show", run_id).stdout
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in left if key.encode() in path.read_bytes()]
 
 
 def _check_video(shell: Shell, run_id: str, returns: list[float], tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.kit.samples.sinks import datasets_in, wandb_rows
+from tests.kit.samples.sinks import datasets_in
+from tests.kit.samples.wandb_files import wandb_rows
+from tests.kit.servers.wandb import wandb_server
 from tests.kit.sinks import (
     ENV,
     Runs,
@@ -131,6 +133,7 @@ def test_the_wandb_run_is_made_without_network(
         "export", run, "--to", "wandb", "--out", str(tmp_path), WANDB_API_KEY=key, NO_PROXY="", **variables
     )
     assert (server.knocks, proxy.knocks) == (0, 0)
+    assert shell.json("show", run)["run"]["labels"]["wandb"] == "offline"
     found = [
         (name, row["global_step"], float(value))
         for row in wandb_rows(tmp_path)
@@ -142,6 +145,26 @@ def test_the_wandb_run_is_made_without_network(
         assert not path.is_file() or key.encode() not in path.read_bytes(), path
     for listener in (server, proxy):
         listener.close()
+
+
+def test_an_online_export_labels_its_run_with_the_address_and_sends_every_point(
+    shell: Shell, run: str, measured: Counter[Any], tmp_path: Path
+) -> None:
+    with wandb_server() as server:
+        variables = {"WANDB_API_KEY": "0123456789" * 4, "WANDB_BASE_URL": server.url, "NO_PROXY": "127.0.0.1"}
+        shell.apart("export", run, "--to", "wandb", "--out", str(tmp_path), "--online", **variables)
+    found = [
+        (name, row["global_step"], float(value))
+        for row in server.history
+        for name, value in row.items()
+        if name != "global_step" and not name.startswith("_")
+    ]
+    assert as_float32(found) == measured
+    url = f"{server.url}/lab/runspine/runs/{run.lower()}"
+    assert shell.json("show", run)["run"]["labels"]["wandb"] == url
+    assert f"W&B: {url}" in shell("show", run).stdout
+    shell.apart("export", run, "--to", "wandb", "--out", str(tmp_path / "offline"))
+    assert shell.json("show", run)["run"]["labels"]["wandb"] == url, "an offline export keeps the address"
 
 
 def test_minari_loads_the_dataset_and_finds_every_episode(shell: Shell, run: str, tmp_path: Path) -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
-import glob
-import json
+import functools
+import hashlib
 import math
 import os
-import struct
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from runspine.sinks.port import EPISODES, METRICS, STEPS, ExportedRun, Mark, Sink
+from runspine.domain.evaluation_series import EVALUATION_SERIES
+from runspine.sinks.clips import Clip
+from runspine.sinks.port import EPISODES, METRICS, STEPS, VIDEOS, ExportedRun, Mark, Sink
 from runspine.wire.v1 import telemetry_pb2 as wire
+from tests.kit.samples.wandb_files import read_wandb
 
 SUBJECT = ExportedRun(
     run_id="01M7HEZFPP3BC8V4E08FWK23KX",
@@ -30,6 +35,7 @@ SUBJECT = ExportedRun(
 )
 START = 1_794_808_740_000_000
 Item = tuple[Any, ...]
+EVALUATION_FOLDER = "tensorboard_eval"
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ def metric_batches(count: int, attempt: int = 1, first: int = 0) -> list[Fed]:
         blocks = [
             wire.MetricBlock(name="losses/größe", values=[0.1 * s for s in steps], steps=steps, at=at),
             wire.MetricBlock(name="charts/SPS", values=[1000.0 + s for s in steps], steps=steps, at=at),
+            wire.MetricBlock(name="eval/mean", values=[0.5 + s for s in steps], steps=steps, at=at),
         ]
         batch = wire.StreamMetricsResponse(position=2 * n + 1, attempt=attempt, blocks=blocks)
         made.append(Fed(METRICS, batch))
@@ -88,6 +95,33 @@ def step_batches(count: int, attempt: int = 1, first: int = 0, observed: bool = 
     return made
 
 
+def video_batches(count: int, attempt: int = 1, first: int = 0) -> list[Fed]:
+    return [
+        Fed(
+            VIDEOS,
+            Clip(
+                position=2 * n + 2,
+                attempt=attempt,
+                path=_clip_file(n),
+                name=f"videos/rl-video-episode-{n}.mp4",
+                step=10 * n + 6,
+                at=START + 1_000_000 * (10 * n + 6),
+                meta={"episode_id": f"0-{n}", "return": 4.0},
+            ),
+        )
+        for n in range(first, first + count)
+    ]
+
+
+@functools.cache
+def _clip_file(n: int) -> Path:
+    """A file that a sink can copy; none of them looks into it."""
+    path = Path(tempfile.mkdtemp(prefix="runspine-test-clip-")) / "clip.mp4"
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    path.write_bytes(b"picture" * (n + 1))
+    return path
+
+
 def _block(n: int, first: int, count: int, flags: bytes, observed: bool) -> wire.StepBlock:
     rows = np.array([[n, first + k + 1, 0.5, -1.0] for k in range(count)], "<f4")
     actions = np.array([(n + first + k) % 2 for k in range(count)], "<i8")
@@ -122,7 +156,12 @@ def env_of(episode_id: str, attempt: int) -> wire.EnvMade:
 
 def batches(kinds: tuple[str, ...], count: int, attempt: int = 1, first: int = 0) -> list[Fed]:
     """Of every kind a sink takes, by turns."""
-    make = {METRICS: metric_batches, EPISODES: episode_batches, STEPS: step_batches}
+    make = {
+        METRICS: metric_batches,
+        EPISODES: episode_batches,
+        STEPS: step_batches,
+        VIDEOS: video_batches,
+    }
     found = [make[kind](count, attempt, first) for kind in kinds]
     return [batch for together in zip(*found, strict=True) for batch in together]
 
@@ -149,6 +188,9 @@ def points(fed: list[Fed]) -> list[Item]:
             for episode in one.batch.episodes:
                 found.append(("episode/return", episode.global_step, getattr(episode, "return")))
                 found.append(("episode/length", episode.global_step, float(episode.steps)))
+        elif one.kind == VIDEOS:
+            digest = hashlib.sha256(one.batch.path.read_bytes()).hexdigest()
+            found.append(("media/videos/episode", one.batch.step, digest))
     return sorted(found)
 
 
@@ -182,6 +224,22 @@ def read_tensorboard(out: Path) -> list[Item]:
     )
 
 
+def read_tensorboard_of_evaluation(out: Path) -> list[Item]:
+    """Of both folders, each of which must hold its own series only."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found: list[Item] = []
+    run = out / SUBJECT.folder
+    for folder, of_batches in ((run, False), (run / EVALUATION_FOLDER, True)):
+        [file] = folder.glob("events.out.tfevents.*")
+        accumulator = EventAccumulator(str(file), size_guidance={"scalars": 0})
+        accumulator.Reload()
+        for tag in accumulator.Tags()["scalars"]:
+            assert (tag in EVALUATION_SERIES) == of_batches, (tag, folder)
+            found += [(tag, event.step, event.value) for event in accumulator.Scalars(tag)]
+    return sorted(found)
+
+
 def read_csv(out: Path) -> list[Item]:
     folder = out / SUBJECT.folder
     with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
@@ -204,46 +262,6 @@ def read_parquet(out: Path) -> list[Item]:
         found.append(("episode/return", row["global_step"], row["return"]))
         found.append(("episode/length", row["global_step"], float(row["steps"])))
     return sorted(found)
-
-
-def read_wandb(out: Path) -> list[Item]:
-    found: list[Item] = []
-    for row in wandb_rows(out):
-        step = row.pop("global_step")
-        found += [(name, step, float(value)) for name, value in row.items() if not name.startswith("_")]
-    return sorted(found)
-
-
-def wandb_rows(out: Path) -> list[dict[str, Any]]:
-    """The history of the only offline run below a folder."""
-    from wandb.proto import wandb_internal_pb2 as records
-
-    [path] = glob.glob(str(out / "wandb" / "offline-run-*" / "*.wandb"))
-    rows = []
-    for data in _wandb_records(Path(path).read_bytes()):
-        record = records.Record.FromString(data)  # type: ignore[attr-defined]
-        if record.WhichOneof("record_type") == "history":
-            items = record.history.item
-            rows.append(
-                {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
-            )
-    return rows
-
-
-def _wandb_records(data: bytes) -> Iterator[bytes]:
-    """LevelDB's log format: blocks of 32 KiB, records in up to four pieces, after a header of 7 bytes."""
-    at, part = 7, b""
-    while at + 7 <= len(data):
-        left = 32_768 - at % 32_768
-        if left < 7:
-            at += left
-            continue
-        _, size, kind = struct.unpack("<IHB", data[at : at + 7])
-        part += data[at + 7 : at + 7 + size]
-        at += 7 + size
-        if kind in (1, 4):
-            yield part
-            part = b""
 
 
 def read_minari(out: Path) -> list[Item]:
@@ -299,6 +317,12 @@ def _make_tensorboard(out: Path) -> Sink:
     return EventFiles(out, SUBJECT)
 
 
+def _make_tensorboard_of_evaluation(out: Path) -> Sink:
+    from runspine.sinks.event_files import EventFiles
+
+    return EventFiles(out, replace(SUBJECT, evaluates=True))
+
+
 def _make_csv(out: Path) -> Sink:
     from runspine.sinks.csv_files import CsvFiles
 
@@ -325,6 +349,13 @@ def make_minari(out: Path, **options: Any) -> Sink:
 
 KINDS = [
     Kind("tensorboard", _make_tensorboard, read_tensorboard, lambda fed: as_float32(points(fed)), True),
+    Kind(
+        "tensorboard of an evaluation",
+        _make_tensorboard_of_evaluation,
+        read_tensorboard_of_evaluation,
+        lambda fed: as_float32(points(fed)),
+        True,
+    ),
     Kind("csv", _make_csv, read_csv, points, True),
     Kind("parquet", _make_parquet, read_parquet, points, False),
     Kind("wandb", _make_wandb, read_wandb, points, False),

@@ -7,6 +7,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runspine.cli.commands.runs.ls import show_table
 from runspine.cli.ui.follow import warnings
 from runspine.cli.ui.screen import Cell, table
 from runspine.spec.plain import json_text, to_plain
@@ -32,8 +33,9 @@ from runspine.wire.v1 import (
     telemetry_pb2,
     trainer_pb2,
 )
-from runspine.wire.v1.facts_pb2 import Counts, Fact, RunFailed
-from runspine.wire.v1.run_pb2 import COMPLETED, FAILED, Run
+from runspine.wire.v1.facts_pb2 import SYNCED, Counts, Fact, Progress, RunFailed, Tracking
+from runspine.wire.v1.run_pb2 import COMPLETED, FAILED, RUNNING, Run
+from runspine.wire.v1.trainer_pb2 import RunSummary
 
 HOSTILE = "a\x1b]0;evil\x07\x9b31m\u202e\u2066\r\nb\x00"
 
@@ -158,3 +160,31 @@ def test_a_narrow_terminal_gets_fewer_words_and_none_cut_in_half() -> None:
 @pytest.mark.parametrize("at", [-(2**63), -1_873_497_445_197_938_848, 2**63 - 1])
 def test_a_time_beyond_every_calendar_is_shown_as_it_was_given(at: int) -> None:
     assert local_time(at) == clock(at) == f"{at} µs"
+
+
+def test_the_list_of_runs_shows_the_last_return_the_last_step_and_the_state_at_wandb(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def summary(number: int, label: str = "", **fields: object) -> RunSummary:
+        run = Run(id=f"01M7HEZFPP3BC8V4E08FWK23K{number}", phase=RUNNING, name=f"run-{number}")
+        if label:
+            run.labels["wandb"] = label
+        return RunSummary(run=run, **fields)  # type: ignore[arg-type]
+
+    moving = Progress(last_return=41.5, last_step_at=int((time.time() - 90) * 1e6))
+    show_table(
+        [
+            summary(1, progress=moving, tracking=Tracking(service="wandb", state=SYNCED)),
+            summary(2, "offline"),
+            summary(3, "https://wandb.ai/lab/p/runs/x"),
+            summary(4, "javascript:alert(1)"),
+        ]
+    )
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading.split()[-5:] == ["LATEST", "STEPPED", "AGE", "WORKER", "W&B"]
+    assert "41.5" in rows[0]
+    assert "90s" in rows[0] or "1m" in rows[0]
+    assert [row.split()[-1] for row in rows[:3]] == ["synced", "offline", "exported"]
+    assert "javascript" not in rows[3]
+    show_table([summary(5)])
+    assert not {"LATEST", "STEPPED", "W&B"} & set(capsys.readouterr().out.split()), "empty ones are left out"

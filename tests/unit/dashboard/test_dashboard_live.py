@@ -21,7 +21,7 @@ from runspine.services.dashboard.edges.live_hub import NO_NATS, BrowserViewer, L
 from runspine.services.dashboard.settings import DashboardSettings
 from runspine.video.clip import decode
 from runspine.video.timed import encode_timed
-from runspine.wire.v1.live_pb2 import Frame, Hud
+from runspine.wire.v1.live_pb2 import EvaluatedBatch, Frame, Hud
 
 
 def test_a_request_is_clamped_to_the_limits() -> None:
@@ -58,13 +58,16 @@ def test_all_pages_together_want_the_most_of_each() -> None:
 
 
 def test_a_frame_for_a_page_is_its_figures_and_its_picture() -> None:
-    hud = Hud(step=7, episode_return=float("nan"), batch=2)
+    evaluated = EvaluatedBatch(number=1, episodes=50, mean=112.25, minimum=float("-inf"), maximum=142.5)
+    hud = Hud(step=7, episode_return=float("nan"), batch=2, evaluated=evaluated)
     data = pack_frame(Frame(slot=3, slots=8, number=5, jpeg=b"picture", hud=hud))
     (length,) = struct.unpack_from("<I", data)
     header = json.loads(data[4 : 4 + length])
     assert (header["slot"], header["slots"], header["hud"]["batch"]) == (3, 8, 2)
     # A browser's JSON knows no NaN.
     assert header["hud"]["episode_return"] is None
+    figures = {"avg": 112.25, "min": None, "max": 142.5}
+    assert header["hud"]["evaluated"] == {"number": 1, "episodes": 50, **figures}
     assert data[4 + length :] == b"picture"
 
 

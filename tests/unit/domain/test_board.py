@@ -9,11 +9,15 @@ from runspine.services.orchestrator.core.listing import list_runs
 from runspine.services.orchestrator.core.reactions import react
 from runspine.wire.v1.facts_pb2 import (
     EXITED,
+    OFFLINE,
+    SYNCING,
     AttemptExited,
     AttemptStarted,
     Counts,
     Fact,
     Progress,
+    Tracking,
+    TrackingReported,
     WorkerOffline,
     WorkerOnline,
 )
@@ -160,3 +164,19 @@ async def test_a_queued_run_shows_what_it_waits_for_while_the_report_is_recent()
     assert board.postponed(60_000_000) == set()
     board.apply_heartbeat(Beat(worker_id="w1"), 3_000_000)
     assert board.with_wait_reasons(run, 3_000_000).reason == ""
+
+
+async def test_the_newest_address_at_a_tracker_is_part_of_the_listing() -> None:
+    board, log = await board_with_runs()
+    assert board.tracking(IDS[0]) is None
+    for state, url in ((OFFLINE, ""), (SYNCING, "https://wandb.ai/lab/p/runs/x")):
+        tracking = Tracking(service="wandb", state=state, url=url)
+        fact = Fact(at=7, tracking_reported=TrackingReported(attempt=1, tracking=tracking))
+        _, version = await log.read(attempts_subject(IDS[0]))
+        await log.append(attempts_subject(IDS[0]), [fact], expected=version)
+    async for recorded in log.follow("ATTEMPTS", live=False):
+        board.apply(recorded)
+    found = {each.run.id: each for each in list_runs(board, ListRequest()).runs}
+    assert found[IDS[0]].tracking.url == "https://wandb.ai/lab/p/runs/x"
+    assert found[IDS[0]].tracking.state == SYNCING
+    assert not found[IDS[1]].HasField("tracking")

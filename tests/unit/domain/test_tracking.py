@@ -7,6 +7,8 @@ import pytest
 from runspine.domain.tracking import (
     MAX_URL_LENGTH,
     clean_url,
+    label_after_export,
+    label_text,
     merged,
     read_fields,
     read_folder,
@@ -121,3 +123,29 @@ def test_another_run_of_the_trainer_replaces_the_one_before() -> None:
     known = merged(wandb_run(URL), Tracking(state=SYNCED, name="first"))
     second = merged(known, Tracking(service="wandb", run="other", state=SYNCING))
     assert second == Tracking(service="wandb", run="other", state=SYNCING)
+
+
+@pytest.mark.parametrize(
+    ("known", "url", "label"),
+    [
+        (
+            "",
+            "https://wandb.ai/lab/cartpole/runs/abc?apiKey=secret",
+            "https://wandb.ai/lab/cartpole/runs/abc",
+        ),
+        ("offline", "https://wandb.ai/lab/cartpole/runs/abc", "https://wandb.ai/lab/cartpole/runs/abc"),
+        ("https://wandb.ai/lab/cartpole/runs/abc", "", "https://wandb.ai/lab/cartpole/runs/abc"),
+        ("", "", "offline"),
+        ("", "javascript:alert(1)", "offline"),
+    ],
+)
+def test_an_export_labels_its_run_with_the_address_and_never_loses_one(
+    known: str, url: str, label: str
+) -> None:
+    assert label_after_export(known, url) == label
+    assert label.removeprefix("https://") in label_text(label)
+
+
+def test_a_label_that_is_no_address_is_not_shown_as_one() -> None:
+    assert label_text("javascript:alert(1)") == ""
+    assert label_text("") == ""

@@ -126,6 +126,8 @@ def test_a_frame_is_sent_with_its_overlay_and_its_error() -> None:
         header(hud=None),
         header(hud={"step": -1}),
         header(hud={"keys": [1]}),
+        header(hud={"evaluated": {"number": "x"}}),
+        header(hud={"evaluated": [1]}),
         header(at=float("inf")),
         header(slots="x"),
         [],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
 from runspine.services.worker.telemetry.assembly.batches import KINDS
 from runspine.services.worker.telemetry.assembly.spool_record import SpoolRecord
-from runspine.wire.v1.spec_pb2 import FULL, NONE, Capture, RunSpec
+from runspine.wire.v1.spec_pb2 import EVALUATE, FULL, NONE, TRAIN, Capture, RunSpec
 from runspine.wire.v1.telemetry_pb2 import STDERR, STDOUT, WORKER, Batch, LogLine
 from tests.kit.samples.columns import actions_of, observations_of, values_of
 
@@ -44,6 +44,7 @@ def parsed(records: list[SpoolRecord]) -> list[Batch]:
         assert (batch.run_id, batch.attempt, batch.number) == ("run", 1, record.number)
         assert len(record.payload) <= 512 << 10
         kind = {"logs": "log", "steps": "step", "episodes": "episode", "metrics": "metric", "envs": "env"}
+        kind["evaluations"] = "evaluation"
         assert kind[batch.WhichOneof("kind") or ""] == KINDS[record.kind - 1]
     return batches
 
@@ -279,3 +280,21 @@ def canonical(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(float(value))
     return repr(value)
+
+
+def test_each_batch_of_an_evaluation_is_a_point_of_its_series_and_no_progress() -> None:
+    batches = [
+        {"type": "evaluation", "returns": [1.0, 5.0], "lengths": [3, 4], "seconds": 2.5, "batch": number}
+        for number in range(2)
+    ]
+    subject = recording(mode=EVALUATE)
+    emit(subject, *batches)
+    [metrics] = [batch.metrics for batch in cut(subject) if batch.HasField("metrics")]
+    series = {block.name: (list(block.steps), list(block.values)) for block in metrics.blocks}
+    figures = {"mean": 3.0, "std": 2.0, "min": 1.0, "max": 5.0, "median": 3.0, "duration": 2.5}
+    assert series == {f"eval/{name}": ([1, 2], [value] * 2) for name, value in figures.items()}
+    assert subject.counts.metrics == 12
+    assert subject.progress(0).step == 0
+    training = recording(mode=TRAIN)
+    emit(training, *batches)
+    assert training.counts.metrics == 0, "the names are free for what a trainer logs itself"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import click
 from runspine.cli.errors import json_option
 from runspine.cli.lookup.run import find
 from runspine.cli.ui.screen import echo, echo_json, is_live, note
+from runspine.domain.tracking import LABEL, label_after_export
+from runspine.errors import RunspineError
 from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.rpc.trainer_client import Client
 from runspine.sinks.catalogue import NAMES, Options, make_sink
@@ -112,7 +115,8 @@ def export_runs(
 
     def one(run: Run) -> tuple[Run, ExportSummary]:
         exported = exported_run(run)
-        sink = make_sink(target, out, exported, TelemetryClient(client), options)
+        report = partial(_record_address, client, run.id)
+        sink = make_sink(target, out, exported, TelemetryClient(client), options, report)
         pump = Pump(client, exported, sink, on_progress=_progress_callback(run, quiet), stop=stop)
         return run, pump.run(follow=follow)
 
@@ -127,11 +131,27 @@ def export_runs(
             raise
 
 
+def _record_address(client: Client, run_id: str, address: str) -> None:
+    """Set the label by which others find the W&B run. An export does not fail for it."""
+    try:
+        known = client.get(run_id).run.labels.get(LABEL, "")
+        if (label := label_after_export(known, address)) != known:
+            client.set_labels(run_id, {LABEL: label})
+    except RunspineError as error:
+        note(f"notice: the label {LABEL} of {run_id} was not set: {escaped(str(error))}")
+
+
 def summary_text(summary: ExportSummary) -> str:
     """Summary of an export in one line."""
     if summary.nothing_new:
         return "already up to date"
-    counts = [(summary.points, "points"), (summary.episodes, "episodes"), (summary.steps, "steps")]
+    counts = [
+        (summary.points, "points"),
+        (summary.episodes, "episodes"),
+        (summary.steps, "steps"),
+        (summary.videos, "videos"),
+        (summary.left_out, "videos left out (too large, too many, damaged or of another format)"),
+    ]
     parts = [f"{number(count)} {word}" for count, word in counts if count]
     return (", ".join(parts) or "nothing yet") + ("" if summary.done else "; the run continues")
 

@@ -16,7 +16,7 @@ from runspine.clock import now_micros
 from runspine.domain.lineage import describe_fork, fork_of, readable
 from runspine.domain.run.attempts import newest_tracking
 from runspine.domain.run.rest import rests
-from runspine.domain.tracking import LABEL, clean_url
+from runspine.domain.tracking import LABEL, label_text
 from runspine.errors import RunspineError
 from runspine.eventlog.subjects import ATTEMPTS, RUNS, attempts_subject, run_subject
 from runspine.rpc.trainer_client import Client
@@ -106,7 +106,7 @@ def _lines(run: Run, found: GetResponse) -> list[tuple[str, str]]:
 def _tracking(found: GetResponse) -> str:
     if (tracking := newest_tracking(found.attempts)) is not None:
         return tracking_text(tracking)
-    return f"W&B: {url}" if (url := clean_url(found.run.labels.get(LABEL, ""))) else ""
+    return label_text(found.run.labels.get(LABEL, ""))
 
 
 def _config(described: TrainerDescribed) -> None:

@@ -126,13 +126,22 @@ def status(home: Path, as_json: bool) -> int:
 @click.command()
 @home_option
 @click.option("--live", is_flag=True, help="Check only the services of RUNSPINE_ADDRESS or of the home.")
+@click.option(
+    "--online",
+    is_flag=True,
+    help="Check only the way to W&B, the Hugging Face Hub and a package index, through the proxies set.",
+)
 @json_option
-def doctor(home: Path, live: bool, as_json: bool) -> int:
-    """Check this machine and the running services. Exit code 1 when a check fails."""
+def doctor(home: Path, live: bool, online: bool, as_json: bool) -> int:
+    """Check this machine and the running services. Exit code 1 when a check fails.
+
+    --online sends one HEAD request each, without a key. Other addresses: WANDB_BASE_URL, HF_ENDPOINT,
+    PIP_INDEX_URL. Proxies: WANDB_VPN_HTTPS_PROXY (W&B), HTTPS_PROXY, NO_PROXY.
+    """
     from runspine.cli.ui.screen import echo, echo_json
 
     checks = []
-    for check in _checks(home, live):
+    for check in _checks(home, live, online):
         checks.append(check)
         if not as_json:
             echo(f"{check.level:<5} {check.name:<17} {escaped(check.summary)}", COLOURS[check.level])
@@ -144,7 +153,13 @@ def doctor(home: Path, live: bool, as_json: bool) -> int:
     return FAILED if failed else OK
 
 
-def _checks(home: Path, live: bool) -> Iterator[Check]:
+def _checks(home: Path, live: bool, online: bool) -> Iterator[Check]:
+    if online:
+        from runspine.doctor.online import examine as examine_online
+
+        yield from examine_online()
+        if not live:
+            return
     if not live:
         from runspine.doctor.machine import examine
         from runspine.embedded.home import Home

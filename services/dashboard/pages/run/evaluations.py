@@ -9,6 +9,7 @@ from nicegui import background_tasks, ui
 from runspine.domain.evaluation import overall
 from runspine.errors import RunspineError
 from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
+from runspine.services.dashboard.pages.elements.curves import CurveChart, CurveSource, refresh_charts
 from runspine.services.dashboard.pages.elements.notices import empty
 from runspine.services.dashboard.pages.elements.tables import plain_table
 from runspine.text.values import number
@@ -18,6 +19,7 @@ from runspine.wire.v1.trainer_pb2 import GetResponse
 PUSH_SECONDS = 0.5
 # Newest batches that are listed; the summary includes all.
 MAX_LISTED = 100
+CHARTED = (("eval/mean", "mean"), ("eval/min", "min"), ("eval/max", "max"))
 FIELDS = ("batch", "mean", "std", "min", "median", "max", "episodes", "seconds")
 
 
@@ -34,6 +36,11 @@ class EvaluationsTab:
         self._shown = -1
 
     def draw(self) -> None:
+        self._figures = ui.row().classes("rs-figures")
+        sources = [CurveSource(self._run_id, name, label) for name, label in CHARTED]
+        # One batch is a point, and a table shows it better.
+        self._chart = CurveChart("Returns of each batch, over batches", sources).classes("rs-card w-full")
+        self._chart.set_visibility(False)
         self._body = ui.column().classes("w-full")
         task = background_tasks.create(self._follow())
         ui.context.client.on_delete(task.cancel)
@@ -55,18 +62,21 @@ class EvaluationsTab:
             return
         self._shown = len(self._scores)
         self._body.clear()
+        self._figures.clear()
+        whole = overall(self._scores)
+        self._chart.set_visibility(len(self._scores) > 1)
+        refresh_charts(self._run_id)
         with self._body:
-            whole = overall(self._scores)
             if whole is None:
                 empty("No evaluated episodes yet", "The first batch appears when it is complete.")
                 return
-            low, high = whole["interval_95"]
-            with ui.row().classes("rs-figures"):
-                _figure("Mean return", f"{number(whole['mean'])} ± {number(whole['std'], 3)}")
-                _figure("95 % interval", f"{number(low)} … {number(high)}")
-                _figure("Episodes", f"{whole['episodes']:,}")
-                _figure("Batches", f"{whole['batches']:,}")
             plain_table([_row(score) for score in self._scores[-MAX_LISTED:]])
+        low, high = whole["interval_95"]
+        with self._figures:
+            _figure("Mean return", f"{number(whole['mean'])} ± {number(whole['std'], 3)}")
+            _figure("95 % interval", f"{number(low)} … {number(high)}")
+            _figure("Episodes", f"{whole['episodes']:,}")
+            _figure("Batches", f"{whole['batches']:,}")
 
 
 def _row(score: Score) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runspine.domain.evaluation_series import batch_points
 from runspine.domain.tracking import read_output, wandb_run
 from runspine.services.worker.protocol.events import (
     ArtifactEvent,
@@ -30,7 +31,7 @@ from runspine.services.worker.telemetry.assembly.prints import CleanrlPrint, rea
 from runspine.services.worker.telemetry.assembly.progress import StepRate
 from runspine.services.worker.telemetry.assembly.spool_record import SpoolRecord
 from runspine.wire.v1.facts_pb2 import Counts, Progress
-from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.spec_pb2 import EVALUATE, RunSpec
 from runspine.wire.v1.telemetry_pb2 import (
     MIND,
     STDERR,
@@ -71,6 +72,7 @@ class BatchAssembler:
         self._batcher = Batcher(run_id, attempt, self._observations)
         self._cut_reported = False
         self._scoring = EvaluationTotals()
+        self._evaluates = spec.mode == EVALUATE
         self.description = TrainerDescription()
         self._handlers: dict[type, Callable[[Any, int], bool]] = {
             StepEvent: self._step,
@@ -245,6 +247,11 @@ class BatchAssembler:
     def _score(self, score: Score, at: int) -> bool:
         self._scoring.add(score)
         self._batcher.add_score(score)
+        if self._evaluates:
+            # Not through _metrics: the number of a batch is no progress.
+            points = batch_points(score)
+            self._batcher.add_metrics(MetricsEvent(points, None, score.at), score.batch + 1)
+            self._counts.metrics += len(points)
         return True
 
     def _mind(self, mind: MindEvent, at: int) -> bool:
