@@ -39,6 +39,7 @@ class RetentionCalls(ArtifactServiceServicer):
             profiles=profiles,
             statuses=[self._status(run_id) for run_id in runs[:MAX_STATUSES]],
             undoable=self._undoable(),
+            janitor=catalog.janitor,
         )
 
     async def SetRetention(self, request: wire.SetRetentionRequest, _: Any) -> wire.SetRetentionResponse:
@@ -64,14 +65,14 @@ class RetentionCalls(ArtifactServiceServicer):
     async def Prune(self, request: wire.PruneRequest, _: Any) -> wire.PruneResponse:
         by = caller.get()
         if request.reference:
-            pruned = await self._context.janitor.prune_by_hand(self._context.find(request.reference), by)
+            pruned = await self._context.pruner.prune_by_hand(self._context.find(request.reference), by)
         else:
             plan = await self._plan(request.run, request.project)
             if request.token and request.token != plan.token:
                 raise RunRefusedError("the plan has changed since it was read: read it again")
             if not plan.items:
                 return wire.PruneResponse()
-            pruned = await self._context.janitor.carry_out(plan, by)
+            pruned = await self._context.pruner.carry_out(plan, by)
         return wire.PruneResponse(
             batch=pruned.batch,
             pruned=[self._item(item) for item in pruned.items],
@@ -84,12 +85,12 @@ class RetentionCalls(ArtifactServiceServicer):
         if bool(request.batch) == bool(request.reference):
             raise invalid(Violation("batch", "give either a batch or one artifact"))
         if request.batch:
-            artifacts = self._context.janitor.pruned_in(request.batch)
+            artifacts = self._context.undo.pruned_in(request.batch)
             if not artifacts:
                 raise NotFoundError(f"nothing of batch {request.batch} can be restored")
         else:
             artifacts = [self._context.find(request.reference)]
-        restored, lost = await self._context.janitor.undo(artifacts, caller.get())
+        restored, lost = await self._context.undo.undo(artifacts, caller.get())
         if not restored and request.reference:
             raise RunRefusedError(lost[0])
         return wire.UndoPruneResponse(restored=restored, lost=lost)
@@ -120,7 +121,7 @@ class RetentionCalls(ArtifactServiceServicer):
         return wire.RemoveOrphansResponse(removed=removed, left=left)
 
     async def _plan(self, run: str, project: str) -> PrunePlan:
-        return await self._context.janitor.plan(self._context.run(run) if run else "", project)
+        return await self._context.pruner.plan(self._context.run(run) if run else "", project)
 
     def _item(self, item: PlannedPrune) -> wire.PruneItem:
         name = card_source(self._context.catalog, item.artifact.run_id).name
@@ -158,6 +159,8 @@ class RetentionCalls(ArtifactServiceServicer):
             run_name=this.name,
             effective=profile,
             kinds=[kinds[kind] for kind in sorted(kinds)],
+            last_pruned_at=entry.last_pruned_at if entry is not None else 0,
+            pruned_bytes=entry.pruned_bytes if entry is not None else 0,
         )
 
     def _undoable(self) -> list[wire.PruneBatch]:
