@@ -400,16 +400,18 @@ class GetRetentionRequest(_message.Message):
     def __init__(self, scope: _Optional[str] = ..., run: _Optional[str] = ...) -> None: ...
 
 class GetRetentionResponse(_message.Message):
-    __slots__ = ("profiles", "statuses", "undoable", "janitor")
+    __slots__ = ("profiles", "statuses", "undoable", "janitor", "runs_with")
     PROFILES_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     UNDOABLE_FIELD_NUMBER: _ClassVar[int]
     JANITOR_FIELD_NUMBER: _ClassVar[int]
+    RUNS_WITH_FIELD_NUMBER: _ClassVar[int]
     profiles: _containers.RepeatedCompositeFieldContainer[ScopedProfile]
     statuses: _containers.RepeatedCompositeFieldContainer[RetentionStatus]
     undoable: _containers.RepeatedCompositeFieldContainer[PruneBatch]
     janitor: JanitorTerm
-    def __init__(self, profiles: _Optional[_Iterable[_Union[ScopedProfile, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[RetentionStatus, _Mapping]]] = ..., undoable: _Optional[_Iterable[_Union[PruneBatch, _Mapping]]] = ..., janitor: _Optional[_Union[JanitorTerm, _Mapping]] = ...) -> None: ...
+    runs_with: _containers.RepeatedCompositeFieldContainer[RunsWithStatus]
+    def __init__(self, profiles: _Optional[_Iterable[_Union[ScopedProfile, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[RetentionStatus, _Mapping]]] = ..., undoable: _Optional[_Iterable[_Union[PruneBatch, _Mapping]]] = ..., janitor: _Optional[_Union[JanitorTerm, _Mapping]] = ..., runs_with: _Optional[_Iterable[_Union[RunsWithStatus, _Mapping]]] = ...) -> None: ...
 
 class ScopedProfile(_message.Message):
     __slots__ = ("scope", "profile", "set_by", "set_at")
@@ -450,6 +452,20 @@ class KindStatus(_message.Message):
     total: int
     bytes: int
     def __init__(self, kind: _Optional[str] = ..., retained: _Optional[int] = ..., total: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class RunsWithStatus(_message.Message):
+    __slots__ = ("scope", "kind", "limit", "retained", "total")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    scope: str
+    kind: str
+    limit: int
+    retained: int
+    total: int
+    def __init__(self, scope: _Optional[str] = ..., kind: _Optional[str] = ..., limit: _Optional[int] = ..., retained: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class PruneBatch(_message.Message):
     __slots__ = ("batch", "at", "undo_until", "artifacts", "bytes")

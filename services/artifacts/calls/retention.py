@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from runspine.domain.artifact import RunRefusedError
-from runspine.domain.retention import effective, violations
+from runspine.domain.retention import violations
 from runspine.errors import Violation
 from runspine.rpc.auth import caller
 from runspine.rpc.errors import NotFoundError, translate_errors
 from runspine.services.artifacts.calls.context import CallContext, invalid
 from runspine.services.artifacts.core.ranking import card_source
 from runspine.services.artifacts.core.retention import PlannedPrune, PrunePlan
+from runspine.services.artifacts.core.retention_status import runs_with, status
 from runspine.services.artifacts.edges.checker import UNKNOWN
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceServicer
@@ -37,9 +38,10 @@ class RetentionCalls(ArtifactServiceServicer):
         )
         return wire.GetRetentionResponse(
             profiles=profiles,
-            statuses=[self._status(run_id) for run_id in runs[:MAX_STATUSES]],
+            statuses=[status(catalog, run_id) for run_id in runs[:MAX_STATUSES]],
             undoable=self._undoable(),
             janitor=catalog.janitor,
+            runs_with=runs_with(catalog, request.scope),
         )
 
     async def SetRetention(self, request: wire.SetRetentionRequest, _: Any) -> wire.SetRetentionResponse:
@@ -141,27 +143,6 @@ class RetentionCalls(ArtifactServiceServicer):
             if artifact.keeping == wire.KEPT:
                 found.setdefault(artifact.digest, []).append(artifact)
         return found
-
-    def _status(self, run_id: str) -> wire.RetentionStatus:
-        catalog = self._context.catalog
-        this = card_source(catalog, run_id)
-        profile, _ = effective(catalog.profiles, run_id, this.project)
-        kinds: dict[str, wire.KindStatus] = {}
-        entry = catalog.run_artifacts.get(run_id)
-        for artifact in entry.artifacts.values() if entry is not None else ():
-            status = kinds.setdefault(artifact.kind, wire.KindStatus(kind=artifact.kind))
-            status.total += 1
-            if artifact.keeping == wire.KEPT:
-                status.retained += 1
-                status.bytes += artifact.size
-        return wire.RetentionStatus(
-            run_id=run_id,
-            run_name=this.name,
-            effective=profile,
-            kinds=[kinds[kind] for kind in sorted(kinds)],
-            last_pruned_at=entry.last_pruned_at if entry is not None else 0,
-            pruned_bytes=entry.pruned_bytes if entry is not None else 0,
-        )
 
     def _undoable(self) -> list[wire.PruneBatch]:
         found: dict[str, wire.PruneBatch] = {}
