@@ -65,7 +65,9 @@ async def test_a_stale_writer_is_refused_and_nothing_is_stored(open_log: Open) -
     assert len(history) == 2
 
 
-async def test_an_append_that_expects_the_end_of_the_stream_is_refused_after_any_other(open_log: Open) -> None:
+async def test_an_append_that_expects_the_end_of_the_stream_is_refused_after_any_other(
+    open_log: Open,
+) -> None:
     log = await open_log()
     first = await log.append("runs.a", [fact(1)], expected=Version())
     second = await log.append("runs.b", [fact(1)], expected=Version(), stream_end=first.sequence)

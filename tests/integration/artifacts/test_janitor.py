@@ -145,7 +145,9 @@ async def test_a_janitor_that_was_frozen_prunes_nothing_under_its_old_term(rig: 
     assert holder_pid(third) == holder.process.pid
 
 
-async def test_the_server_refuses_a_prune_of_a_term_whose_end_was_not_read_yet(rig: Rig, connect: Any) -> None:
+async def test_the_server_refuses_a_prune_of_a_term_whose_end_was_not_read_yet(
+    rig: Rig, connect: Any
+) -> None:
     """The janitor has planned, another was elected, and it knows nothing of it: the fence is the server's."""
     run = await films(rig, 3, "fenced")
     service = rig.service(janitor="apart")

@@ -338,7 +338,9 @@ def test_a_project_with_a_limit_of_its_own_is_counted_by_itself(history: Artifac
 
 def test_young_files_are_spared_by_the_grace_period(history: ArtifactHistory) -> None:
     history.rule(max_tensorboard_runs=1, grace_seconds=3600.0)
-    old, young = (history.add(history.run(), kind="tensorboard", at=NOW - age) for age in (2 * HOUR, HOUR // 2))
+    old, young = (
+        history.add(history.run(), kind="tensorboard", at=NOW - age) for age in (2 * HOUR, HOUR // 2)
+    )
     history.add(history.run(), kind="tensorboard", at=NOW)
     assert history.gone() == {old}
     assert young not in history.gone()
