@@ -25,7 +25,7 @@ SETTLE_SECONDS = 0.5
 
 
 class Janitor:
-    """Works a round every `seconds`, and at once after a prune or an undo, whoever made it."""
+    """Works a round every `seconds`, and soon after a prune or an undo of any process."""
 
     def __init__(
         self,

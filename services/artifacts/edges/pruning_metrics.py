@@ -1,4 +1,4 @@
-"""Prometheus metrics of facts, prunes and the janitor: of the artifacts service and of a janitor of its own."""
+"""Prometheus metrics of facts, prunes and the janitor, inside the artifacts service or apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One janitor at a time on real NATS and S3: elected on the log, replaced when silent, fenced when deposed."""
+"""One janitor at a time on real NATS and S3: elected on the log, replaced when silent, fenced after that."""
 
 from __future__ import annotations
 
