@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
-from runspine.embedded import running_stack
+from runspine.embedded import Stack, running_stack
+from runspine.embedded.s3 import BUCKET
 from runspine.errors import RunNotFoundError
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.trainer_client import Client
+from runspine.settings import ServiceSettings
+from runspine.storage.blobs import S3Blobs
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.facts_pb2 import ArtifactPruned
+from tests.kit.environment import clean_environment
+from tests.kit.paths import ROOT
 from tests.kit.stack import Shell
 from tests.kit.waiting import until
 
@@ -65,9 +76,58 @@ def use(shell: Shell, folder: Path) -> None:
     assert {(fact.rule, fact.scope, fact.term) for fact in pruned} == {("max_videos_per_run=2", "default", 0)}
 
 
+@contextmanager
+def janitor(stack: Stack) -> Iterator[None]:
+    """A janitor apart from the artifacts service, with its own users of NATS and S3."""
+    key = stack.credentials.s3_keys["janitor"]
+    environment = clean_environment(
+        RUNSPINE_NATS_URL=f"nats://{stack.addresses['nats']}",
+        RUNSPINE_NATS_USER="janitor",
+        RUNSPINE_NATS_PASSWORD=stack.credentials.nats["janitor"],
+        RUNSPINE_S3_ENDPOINT=stack.addresses["s3"],
+        RUNSPINE_S3_ACCESS_KEY=key.access,
+        RUNSPINE_S3_SECRET_KEY=key.secret,
+        RUNSPINE_S3_BUCKET=BUCKET,
+        RUNSPINE_JANITOR_SECONDS="0.5",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runspine", "serve", "janitor"], env=environment, cwd=ROOT
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def use_janitor(shell: Shell, stack: Stack) -> None:
+    """It moves what was pruned to the trash, and back after an undo."""
+    assert "no janitor is at work" in shell("retention").stderr
+    keys = stack.credentials
+    settings = ServiceSettings(
+        s3_endpoint=stack.addresses["s3"],
+        s3_access_key=keys.s3_access_key,
+        s3_secret_key=SecretStr(keys.s3_secret_key),
+        s3_bucket=BUCKET,
+    )
+    trash = lambda: len(asyncio.run(S3Blobs(settings).keys("trash/")))  # noqa: E731
+    assert trash() == 0
+    with janitor(stack):
+        until(lambda: trash() == 3, 60, "three objects are in the trash")
+        found = shell("retention")
+        assert re.search(r"janitor \S+, term 1, since", found.stderr)
+        [batch] = re.findall(r"--undo (\w+)", found.stdout)
+        shell("prune", "--undo", batch)
+        until(lambda: trash() == 0, 60, "the trash is empty")
+    assert "no janitor is at work" in shell("retention").stderr
+
+
 @pytest.mark.timeout(240)
-async def test_a_rule_of_two_videos_reads_2_of_5_retained_and_every_prune_can_be_watched(
+async def test_a_rule_of_two_videos_reads_2_of_5_retained_and_a_janitor_apart_moves_the_rest(
     tmp_path: Path,
 ) -> None:
-    async with running_stack(tmp_path / "home", slots=1, only=PARTS):
-        await asyncio.to_thread(use, Shell(tmp_path / "home"), tmp_path)
+    apart = {"RUNSPINE_JANITOR": "apart"}
+    async with running_stack(tmp_path / "home", slots=1, only=PARTS, settings=apart) as stack:
+        shell = Shell(tmp_path / "home")
+        await asyncio.to_thread(use, shell, tmp_path)
+        await asyncio.to_thread(use_janitor, shell, stack)
