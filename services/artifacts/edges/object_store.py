@@ -46,7 +46,8 @@ class ObjectStore:
             return True
         self._moved.discard(digest)
         if not await self._blobs.copy(trash_key(digest), key):
-            return False
+            # Another process may have restored them between the two requests.
+            return await self._blobs.stat(key) is not None
         log.info("artifact.brought_back", digest=digest)
         return True
 

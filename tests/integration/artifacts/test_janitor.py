@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from minio.commonconfig import CopySource
 
 from runspine.domain.janitor import JANITOR, DeposedError, apply_term, elect
 from runspine.eventlog.projection import Projector
@@ -16,11 +17,14 @@ from runspine.eventlog.subjects import ARTIFACTS, artifacts_subject
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.edges.command_handler import CommandHandler
 from runspine.services.artifacts.edges.lease import JanitorLease
+from runspine.services.artifacts.edges.object_store import ObjectStore
 from runspine.services.artifacts.edges.pruner import Pruner
+from runspine.storage.artifact_blobs import ArtifactS3Blobs
+from runspine.storage.keys import trash_key
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.artifacts_pb2 import JanitorTerm
 from runspine.wire.v1.facts_pb2 import RetentionProfile
-from tests.kit.artifacts import Rig, Service, now
+from tests.kit.artifacts import Rig, Service, key_of, now
 from tests.kit.waiting import eventually
 
 QUICK = {"janitor_seconds": "0.2"}
@@ -207,3 +211,31 @@ async def test_a_janitor_apart_prunes_what_the_service_leaves_to_it(rig: Rig) ->
     status = stub.GetRetention(wire.GetRetentionRequest(run=run)).statuses[0]
     assert status.pruned_bytes == 0
     assert status.last_pruned_at > 0
+
+
+class SharedBlobs(ArtifactS3Blobs):
+    """S3 with another process that restores an object after this one has found it in the trash."""
+
+    def _stat(self, key: str) -> int | None:
+        found = super()._stat(key)
+        if found is not None and key.startswith("trash/"):
+            self._copied_elsewhere(key)
+        return found
+
+    def _copied_elsewhere(self, key: str) -> None:
+        target = key.replace("trash/", "artifacts/", 1)
+        self._client.copy_object(self._bucket, target, CopySource(self._bucket, key))
+        self._client.remove_object(self._bucket, key)
+
+
+async def test_two_processes_that_restore_the_same_object_both_succeed(rig: Rig, connect: Any) -> None:
+    data = b"wanted by two"
+    digest = key_of(data).rpartition("/")[2]
+    await rig.blobs.put(trash_key(digest), data)
+    blobs = SharedBlobs(rig.s3.settings().model_copy(update={"s3_bucket": rig.bucket}))
+    log = (await connect("test-restore")).log
+    catalog = ArtifactCatalog()
+    store = ObjectStore(blobs, catalog, CommandHandler(log, Projector(log, None, catalog)))
+    assert await store.restore(digest, key_of(data))
+    assert await rig.blobs.get(key_of(data)) == data
+    assert not await store.restore("0" * 64, "artifacts/sha256/00/" + "0" * 64)

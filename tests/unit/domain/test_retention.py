@@ -331,8 +331,8 @@ def test_a_project_with_a_limit_of_its_own_is_counted_by_itself(history: Artifac
     counts = {(each.scope, each.kind): (each.retained, each.total) for each in runs_with(history.catalog)}
     assert counts == {(DEFAULT, "tensorboard"): (3, 3), ("project:atari", "tensorboard"): (3, 3)}
     prune(history)
-    counts = {each.scope: (each.retained, each.total) for each in runs_with(history.catalog)}
-    assert counts == {DEFAULT: (1, 3), "project:atari": (2, 3)}
+    after = {each.scope: (each.retained, each.total) for each in runs_with(history.catalog)}
+    assert after == {DEFAULT: (1, 3), "project:atari": (2, 3)}
     assert [each.scope for each in runs_with(history.catalog, DEFAULT)] == [DEFAULT]
 
 
