@@ -292,12 +292,19 @@ ARTIFACTS = [
     Panel(
         "Files handled by workers, per minute",
         [("sum by (answer) (rate(runspine_worker_uploads_total[5m])) * 60", "{{answer}}")],
-        width=12,
     ),
     Panel(
         "Files on their way to S3",
         [("sum by (instance) (runspine_worker_uploads_due)", "{{instance}}")],
-        width=12,
+    ),
+    Panel(
+        "Janitor",
+        [
+            ("sum(runspine_janitor_leading)", "processes that prune"),
+            ("max(runspine_janitor_term)", "term"),
+            ("sum by (outcome) (increase(runspine_janitor_rounds_total[5m]))", "rounds {{outcome}}"),
+        ],
+        note="One process prunes by the rules; a new term is a change of it.",
     ),
 ]
 

@@ -18,8 +18,21 @@ from runspine.storage.bucket_rights import S3Key, seaweed_identities
 
 BUCKET = "runspine"
 # Services that speak to NATS, and to S3.
-ON_NATS = ("orchestrator", "telemetry", "artifacts", "worker", "launcher")
-ON_S3 = ("orchestrator", "telemetry", "artifacts", "worker")
+ON_NATS = ("orchestrator", "telemetry", "artifacts", "janitor", "worker", "launcher")
+ON_S3 = ("orchestrator", "telemetry", "artifacts", "janitor", "worker")
+# What workers pass on to runs that ask for it; a secret is made of those that .env has.
+FOR_TRAINERS = (
+    "WANDB_API_KEY",
+    "HF_TOKEN",
+    "WANDB_VPN_HTTP_PROXY",
+    "WANDB_VPN_HTTPS_PROXY",
+    "RUNSPINE_WANDB_PROXY",
+    "RUNSPINE_LLM_URL",
+    "RUNSPINE_LLM_MODEL",
+    "RUNSPINE_LLM_KEY",
+    "RUNSPINE_LLM_TIMEOUT",
+    "RUNSPINE_LLM_OPTIONS",
+)
 
 
 def secret(name: str, values: dict[str, str], namespace: str) -> dict[str, Any]:
@@ -58,6 +71,12 @@ def secrets(variables: dict[str, str], tokens: str, namespace: str) -> list[dict
         name: S3Key(*(variables[f"RUNSPINE_S3_{name.upper()}_{part}_KEY"] for part in ("ACCESS", "SECRET")))
         for name in ON_S3
     }
+    users = {
+        f"RUNSPINE_S3_{name.upper()}_{part}_KEY": value
+        for name, key in keys.items()
+        for part, value in (("ACCESS", key.access), ("SECRET", key.secret))
+    }
+    trainers = {name: variables[name] for name in FOR_TRAINERS if name in variables}
     bootstrap = {"RUNSPINE_S3_ADMIN_ACCESS_KEY": admin.access, "RUNSPINE_S3_ADMIN_SECRET_KEY": admin.secret}
     passwords = {name: value for name, value in variables.items() if name.startswith("RUNSPINE_NATS_")}
     return [
@@ -67,6 +86,9 @@ def secrets(variables: dict[str, str], tokens: str, namespace: str) -> list[dict
         # For an S3 of the cluster's own; of no use with another.
         secret("runspine-s3", {"s3.json": json.dumps(seaweed_identities(BUCKET, keys, admin))}, namespace),
         secret("runspine-bootstrap", bootstrap, namespace),
+        # The same for MinIO, whose users the bootstrap makes.
+        secret("runspine-s3-users", users, namespace),
+        *([secret("runspine-trainers", trainers, namespace)] if trainers else []),
         secret("runspine-tokens", {"tokens.json": tokens}, namespace),
     ]
 

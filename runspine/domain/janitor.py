@@ -1,8 +1,8 @@
 """The term of the janitor: which process prunes by the rules. Pure.
 
 The newest election on artifacts.janitor decides. A holder that is silent is replaced by the next term, and
-what it planned before is refused: every prune of a janitor expects the ARTIFACTS stream to end where it has
-read it.
+what it planned before is refused: every fact of a janitor expects the ARTIFACTS stream to end where it has
+read it. Design: docs/adr/0029-one-janitor-at-a-time.md
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from runspine.wire.v1.facts_pb2 import Fact, JanitorElected, JanitorResigned
 
 # The subject artifacts.janitor holds the elections.
 JANITOR = "janitor"
+
+
+class DeposedError(Exception):
+    """The janitor's term is over: another process was elected, or may have been."""
 
 
 def fold_term(facts: Iterable[Fact], term: JanitorTerm | None = None) -> JanitorTerm:

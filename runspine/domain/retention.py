@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from runspine.domain.artifact_kinds import TENSORBOARD, WANDB
 from runspine.errors import Violation
 from runspine.ids import is_ulid
 from runspine.wire.v1.artifacts_pb2 import RetentionRules, ScopedProfile
@@ -17,13 +18,8 @@ PROJECT, RUN = "project:", "run:"
 DAY = 86_400.0
 # In force where nothing is set: nothing is pruned, and a manual prune can be undone.
 DEFAULT_PROFILE = RetentionProfile(grace_seconds=3600.0, undo_seconds=7 * DAY, automatic=True)
-LIMITS = (
-    "max_videos_per_run",
-    "max_checkpoints_per_run",
-    "max_runs_per_agent",
-    "max_age_seconds",
-    "max_bytes",
-)
+# Limits of runs with files of a kind, counted over the scope in which they are set.
+RUNS_WITH = {"max_tensorboard_runs": TENSORBOARD, "max_wandb_runs": WANDB}
 FIELDS = tuple(field.name for field in RetentionProfile.DESCRIPTOR.fields)
 
 
@@ -96,8 +92,9 @@ def violations(scope: str, profile: RetentionProfile) -> list[Violation]:
         found.append(Violation("scope", f"{scope!r}: expected default, project:<name> or run:<id>"))
     if kind == "run" and name and not is_ulid(name):
         found.append(Violation("scope", f"{name!r} is not the id of a run"))
-    if kind == "run" and profile.HasField("max_runs_per_agent"):
-        found.append(Violation("max_runs_per_agent", "a run has no runs; set it for a project or as default"))
+    for field in ("max_runs_per_agent", *RUNS_WITH):
+        if kind == "run" and profile.HasField(field):
+            found.append(Violation(field, "a run has no runs; set it for a project or as default"))
     for field in ("max_age_seconds", "grace_seconds", "undo_seconds"):
         value = getattr(profile, field)
         if not math.isfinite(value) or value < 0:

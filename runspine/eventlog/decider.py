@@ -40,10 +40,12 @@ async def handle(
     fold: Callable[[Iterable[Fact], State | None], State],
     *,
     tries: int | None = 5,
+    fence: Callable[[], int] | None = None,
 ) -> Handled[State]:
     """Decide on the newest history and store the outcome, or raise ConflictError after `tries`.
 
-    With `tries=None` it is repeated until there is no conflict.
+    With `tries=None` it is repeated until there is no conflict. `fence` returns the position at which the
+    whole stream must end for the outcome to be stored, or raises.
     """
     for attempt in itertools.count():
         history, version = await log.read(subject)
@@ -53,7 +55,7 @@ async def handle(
             return Handled(state, [], version.sequence)
         commit_id = new_ulid()
         try:
-            version = await _append(log, subject, facts, version, commit_id)
+            version = await _append(log, subject, facts, version, commit_id, fence() if fence else None)
         except ConflictError:
             if tries is not None and attempt >= tries - 1:
                 raise
@@ -64,10 +66,10 @@ async def handle(
 
 
 async def _append(
-    log: EventLog, subject: str, facts: list[Fact], version: Version, commit_id: str
+    log: EventLog, subject: str, facts: list[Fact], version: Version, commit_id: str, end: int | None
 ) -> Version:
     """Append; without a reply, append once more with the same commit id."""
     try:
-        return await log.append(subject, facts, expected=version, commit_id=commit_id)
+        return await log.append(subject, facts, expected=version, commit_id=commit_id, stream_end=end)
     except UnknownOutcomeError:
-        return await log.append(subject, facts, expected=version, commit_id=commit_id)
+        return await log.append(subject, facts, expected=version, commit_id=commit_id, stream_end=end)

@@ -12,9 +12,10 @@ from runspine.eventlog.api import ask
 from runspine.eventlog.chain import digest_of, seal
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.port import ConflictError, CorruptError, Extent, Recorded, UnknownOutcomeError, Version
-from runspine.eventlog.publisher import EXPECTED, MESSAGE_ID, Publisher, PublishRefusedError
+from runspine.eventlog.publisher import EXPECTED, EXPECTED_END, MESSAGE_ID, Publisher, PublishRefusedError
 from runspine.eventlog.reads import DIGEST, SubjectReader
 from runspine.eventlog.server_errors import Verdict, sequence_in
+from runspine.eventlog.subjects import stream_of
 from runspine.eventlog.tail import Tail
 from runspine.ids import new_ulid
 from runspine.wire.v1.facts_pb2 import Fact
@@ -42,7 +43,13 @@ class JetStreamLog:
         return history, history[-1].version() if history else Version()
 
     async def append(
-        self, subject: str, facts: Sequence[Fact], *, expected: Version, commit_id: str = ""
+        self,
+        subject: str,
+        facts: Sequence[Fact],
+        *,
+        expected: Version,
+        commit_id: str = "",
+        stream_end: int | None = None,
     ) -> Version:
         commit_id = commit_id or new_ulid()
         data = seal(expected, facts, commit_id, self._link.name)
@@ -52,6 +59,8 @@ class JetStreamLog:
             EXPECTED: str(expected.sequence),
             DIGEST: digest.hex(),
         }
+        if stream_end is not None:
+            headers[EXPECTED_END] = str(stream_end)
         try:
             async with asyncio.timeout(self._timeout):
                 sequence = await self._publisher.publish(subject, data, headers)
@@ -60,6 +69,8 @@ class JetStreamLog:
         except PublishRefusedError as error:
             if error.verdict is not Verdict.CONFLICT:
                 raise
+            if stream_end is not None:
+                return await self._own_or_moved(subject, commit_id, error)
             return await self._own_or_conflict(subject, expected, commit_id, error)
         return Version(sequence, expected.number + 1, digest)
 
@@ -105,6 +116,21 @@ class JetStreamLog:
             if time.monotonic() >= until:
                 raise UnknownOutcomeError(f"{subject}: position {named} cannot be read") from error
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _own_or_moved(self, subject: str, commit_id: str, error: PublishRefusedError) -> Version:
+        """The same for an append that expects the end of the stream: the error names a position of the
+        stream, which the replica that is read must hold."""
+        named = sequence_in(error.description)
+        until = time.monotonic() + self._timeout
+        while (await self.extent(stream_of(subject))).last < named:
+            if time.monotonic() >= until:
+                raise UnknownOutcomeError(f"{subject}: position {named} cannot be read") from error
+            await asyncio.sleep(LOOK_SECONDS)
+        history, _ = await self.read(subject)
+        for recorded in reversed(history):
+            if recorded.commit.id == commit_id:
+                return recorded.version()
+        raise ConflictError(f"{stream_of(subject)} has grown to {named}") from error
 
     async def _last_sequence(self, stream: str, subject: str) -> int:
         if not subject:

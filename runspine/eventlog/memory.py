@@ -26,7 +26,13 @@ class MemoryLog:
         return history, history[-1].version() if history else Version()
 
     async def append(
-        self, subject: str, facts: Sequence[Fact], *, expected: Version, commit_id: str = ""
+        self,
+        subject: str,
+        facts: Sequence[Fact],
+        *,
+        expected: Version,
+        commit_id: str = "",
+        stream_end: int | None = None,
     ) -> Version:
         history, version = await self.read(subject)
         if version != expected:
@@ -35,6 +41,8 @@ class MemoryLog:
             raise ConflictError(f"{subject} is at commit {version.number}, not {expected.number}")
         stream = stream_of(subject)
         records = self._streams.setdefault(stream, [])
+        if stream_end is not None and len(records) != stream_end:
+            raise ConflictError(f"{stream} ends at {len(records)}, not at {stream_end}")
         data = seal(expected, facts, commit_id or new_ulid(), self._writer)
         recorded = Recorded(stream, len(records) + 1, subject, data, digest_of(data), now_micros())
         records.append(recorded)

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, BEATS, ECHO, FACT_STREAMS, RUNS, TELEMETRY, WORK
+from runspine.eventlog.subjects import (
+    ARTIFACTS,
+    ATTEMPTS,
+    BEATS,
+    ECHO,
+    FACT_STREAMS,
+    JANITOR_PULSE,
+    RUNS,
+    TELEMETRY,
+    WORK,
+)
 
 STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS)
 
@@ -88,8 +98,16 @@ def _telemetry() -> NatsRights:
 
 def _artifacts() -> NatsRights:
     return NatsRights(
-        publish=("artifacts.*", *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
-        subscribe=_own_inbox("artifacts"),
+        publish=("artifacts.*", JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
+        subscribe=(*_own_inbox("artifacts"), JANITOR_PULSE),
+    )
+
+
+def _janitor() -> NatsRights:
+    # The prunes of the artifacts service, in a process of their own.
+    return NatsRights(
+        publish=("artifacts.*", JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
+        subscribe=(*_own_inbox("janitor"), JANITOR_PULSE),
     )
 
 
@@ -110,6 +128,7 @@ USERS: dict[str, NatsRights] = {
     "worker": _worker(),
     "telemetry": _telemetry(),
     "artifacts": _artifacts(),
+    "janitor": _janitor(),
     "dashboard": _dashboard(),
     "launcher": _launcher(),
     "admin": NatsRights(publish=(">",), subscribe=(">",)),

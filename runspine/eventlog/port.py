@@ -89,8 +89,10 @@ class EventLog(Protocol):
         *,
         expected: Version,
         commit_id: str = "",
+        stream_end: int | None = None,
     ) -> Version:
-        """Store one commit if `expected` is the last version of the subject.
+        """Store one commit if `expected` is the last version of the subject and, where it is given,
+        `stream_end` the last position of the whole stream.
 
         Raises ConflictError when it is not, UnknownOutcomeError when no reply came. After the latter, the
         same call with the same commit id is safe: it is stored once.

@@ -27,6 +27,7 @@ HEADROOM = 8 << 10
 
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_END = "Nats-Expected-Last-Sequence"
 
 
 class PublishRefusedError(ServerRefusedError):

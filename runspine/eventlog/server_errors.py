@@ -87,7 +87,7 @@ _RETRY = (
 )
 _CONFLICT = (
     (10058, "stream", "another process made the stream with another configuration"),
-    (10071, "append", "another commit is the last of the subject"),
+    (10071, "append", "another commit is the last of the subject or stream"),
     (10148, "consumer", "another process made the consumer"),
 )
 _REFUSE = (

@@ -26,6 +26,8 @@ _STREAM_OF = {
 }
 # The orchestrator's own messages on the BEATS stream; no worker id can be equal to it.
 ECHO = "beats.~"
+# Core NATS, not stored: the janitor's holder renews its lease with a pulse.
+JANITOR_PULSE = "janitor.pulse"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 

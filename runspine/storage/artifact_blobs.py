@@ -114,10 +114,15 @@ class ArtifactS3Blobs(FileBlobs):
         size = self._stat(source)
         if size is None:
             return False
-        if size < MAX_COPY_BYTES:
-            self._client.copy_object(self._bucket, target, CopySource(self._bucket, source))
-        else:
-            self._client.compose_object(self._bucket, target, [ComposeSource(self._bucket, source)])
+        try:
+            if size < MAX_COPY_BYTES:
+                self._client.copy_object(self._bucket, target, CopySource(self._bucket, source))
+            else:
+                self._client.compose_object(self._bucket, target, [ComposeSource(self._bucket, source)])
+        except S3Error as error:
+            if error.code in GONE:
+                return False  # removed since it was found
+            raise
         self._sync()
         return True
 

@@ -35,6 +35,13 @@ SERVICES: dict[str, BucketRights] = {
     "telemetry": _owner("telemetry/"),
     # It counts the objects of the whole bucket, and reads and removes only its own prefixes.
     "artifacts": _owner("artifacts/", "trash/", "scrub/", "canary/", "snapshots/artifacts/", lists=("",)),
+    # It moves objects to the trash, back, and removes them; it starts from the catalog's snapshot.
+    "janitor": BucketRights(
+        read=("artifacts/", "trash/", "snapshots/artifacts/"),
+        write=("artifacts/", "trash/"),
+        remove=("artifacts/", "trash/"),
+        list=("artifacts/", "trash/", "snapshots/artifacts/"),
+    ),
     # It resumes from checkpoints of other workers. It removes nothing: the artifacts service prunes.
     "worker": BucketRights(
         read=("artifacts/", "probes/"), write=("artifacts/", "probes/"), list=("artifacts/",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from runspine.text.values import escaped, span
+from runspine.text.values import escaped, span, when
 from runspine.wire.v1 import artifacts_pb2 as wire
 
 # Kinds that are no countable words.
@@ -21,6 +21,18 @@ def kind_text(kind: str, count: int) -> str:
 def retained_parts(status: wire.RetentionStatus) -> list[str]:
     """Counts of each kind, such as `2/5 videos`."""
     return [f"{kind.retained}/{kind.total} {kind_text(kind.kind, kind.total)}" for kind in status.kinds]
+
+
+def runs_with_text(status: wire.RunsWithStatus) -> str:
+    """The count under a limit of runs, such as `3/7 runs with tensorboard files retained`."""
+    return f"{status.retained}/{status.total} runs with {kind_text(status.kind, 2)} retained"
+
+
+def janitor_text(term: wire.JanitorTerm) -> str:
+    """Which process prunes by the rules, and since when."""
+    if not term.holder:
+        return "no janitor is at work: nothing is pruned automatically"
+    return f"janitor {escaped(term.holder)}, term {term.term}, since {when(term.since)}"
 
 
 def keeping_text(artifact: wire.Artifact) -> str:

@@ -15,6 +15,7 @@ from runspine.rpc.server import check_listener, serving
 from runspine.service.process import Health, open_link, run_service
 from runspine.services.artifacts.assembly import Assembly
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
+from runspine.services.artifacts.edges.lease import JanitorLease
 from runspine.services.artifacts.edges.metrics import CatalogCollector
 from runspine.services.artifacts.servicer import ArtifactServicer
 from runspine.services.artifacts.settings import ArtifactsSettings
@@ -35,7 +36,8 @@ async def serve(settings: ArtifactsSettings, health: Health) -> None:
         projector = Projector(log, None if settings.ignore_snapshot else blobs, catalog)
         await projector.start()
         REGISTRY.register(CatalogCollector(catalog))
-        parts = Assembly(settings, log, blobs, catalog, projector)
+        lease = JanitorLease(link, log, catalog, projector, settings.janitor_lease_seconds)
+        parts = Assembly(settings, log, blobs, catalog, projector, lease)
         health.add(lambda: parts.checker.trouble)
         servicer = ArtifactServicer(parts.context)
         async with serving(settings, [SERVICE], lambda s: add_ArtifactServiceServicer_to_server(servicer, s)):

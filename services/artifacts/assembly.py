@@ -13,7 +13,10 @@ from runspine.services.artifacts.edges.imports import Imports
 from runspine.services.artifacts.edges.indexer import Indexer
 from runspine.services.artifacts.edges.inventory import Inventory
 from runspine.services.artifacts.edges.janitor import Janitor
+from runspine.services.artifacts.edges.lease import JanitorLease
 from runspine.services.artifacts.edges.object_store import ObjectStore
+from runspine.services.artifacts.edges.prune_undo import PruneUndo
+from runspine.services.artifacts.edges.pruner import Pruner
 from runspine.services.artifacts.edges.scrubber import ObjectScrubber
 from runspine.services.artifacts.edges.verification import ObjectVerification
 from runspine.services.artifacts.settings import ArtifactsSettings
@@ -31,9 +34,11 @@ class Assembly:
         blobs: ArtifactBlobs,
         catalog: ArtifactCatalog,
         projector: Projector,
+        lease: JanitorLease,
     ) -> None:
         self._settings = settings
         self._projector = projector
+        self._lease = lease
         handler = CommandHandler(event_log, projector)
         store = ObjectStore(blobs, catalog, handler)
         self.checker = ObjectChecker(blobs, store, settings.gone_seconds)
@@ -41,7 +46,8 @@ class Assembly:
         self._indexer = Indexer(catalog, projector, handler, self.checker, settings.index_parallel)
         speed, interval = settings.scrub_mib_per_second * (1 << 20), settings.scrub_hours * 3600
         self._scrubber = ObjectScrubber(blobs, catalog, verification, speed, interval)
-        self._janitor = Janitor(catalog, handler, store, verification, settings.janitor_seconds)
+        pruner = Pruner(catalog, handler)
+        self._janitor = Janitor(catalog, projector, pruner, store, lease, settings.janitor_seconds)
         self._inventory = Inventory(
             blobs,
             catalog,
@@ -51,13 +57,15 @@ class Assembly:
             disk=settings.s3_sync_dir,
         )
         imports = Imports(blobs, handler, settings.import_mib << 20)
+        undo = PruneUndo(catalog, handler, store, verification)
         self.context = CallContext(
-            catalog, blobs, handler, verification, self._janitor, imports, self._inventory, self._scrubber
+            catalog, blobs, handler, verification, pruner, undo, imports, self._inventory, self._scrubber
         )
 
     async def run(self) -> None:
         """Run until one of the loops fails."""
         projector, settings = self._projector, self._settings
+        inside = (self._lease.run(), self._janitor.run()) if settings.janitor == "inside" else ()
         try:
             await run_together(
                 projector.follow(RUNS),
@@ -66,8 +74,9 @@ class Assembly:
                 projector.keep_snapshots(settings.snapshot_commits, settings.snapshot_seconds),
                 self._indexer.run(),
                 self._scrubber.run(),
-                self._janitor.run(),
                 self._inventory.run(),
+                *inside,
             )
         finally:
+            await self._lease.resign()
             await projector.snapshot()

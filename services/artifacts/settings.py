@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from runspine.rpc.server import GrpcSettings
-from runspine.settings import Address
+from runspine.settings import Address, ServiceSettings
 
 
-class ArtifactsSettings(GrpcSettings):
+class JanitorSettings(ServiceSettings):
+    """Settings of the janitor, in the artifacts service or apart."""
+
+    janitor_seconds: float = Field(300.0, gt=0, description="seconds between two rounds of the janitor")
+    janitor_lease_seconds: float = Field(
+        15.0, gt=0, le=3600, description="silence after which another process takes over from the janitor"
+    )
+    ignore_snapshot: bool = Field(False, description="read the log from its start instead of the snapshot")
+
+
+class ArtifactsSettings(GrpcSettings, JanitorSettings):
+    """Settings of the artifacts service."""
+
     grpc_address: Address = Field("127.0.0.1:50057", description="host:port to serve gRPC on")
     s3_public_endpoint: str = Field(
         "", description="host:port of S3 as clients reach it, for links; the same as S3_ENDPOINT when empty"
@@ -19,11 +33,13 @@ class ArtifactsSettings(GrpcSettings):
     )
     scrub_mib_per_second: float = Field(8.0, gt=0, description="speed at which stored objects are re-read")
     scrub_hours: float = Field(24.0, gt=0, description="hours between the beginnings of two scrubs")
-    janitor_seconds: float = Field(300.0, gt=0, description="seconds between two rounds of the janitor")
+    janitor: Literal["inside", "apart"] = Field(
+        "inside",
+        description="whether this process may hold the janitor's term, or only `runspine serve janitor`",
+    )
     orphan_grace_seconds: float = Field(
         3600.0, ge=0, description="age below which an object that no fact names is not an orphan yet"
     )
     import_mib: int = Field(4096, ge=1, description="largest checkpoint that can be imported, in MiB")
     snapshot_commits: int = Field(20_000, ge=1, description="commits after which the catalog is stored")
     snapshot_seconds: float = Field(300.0, gt=0, description="seconds after which a changed one is stored")
-    ignore_snapshot: bool = Field(False, description="read the log from its start instead of the snapshot")

@@ -39,6 +39,8 @@ class KubernetesPool(Pool):
     service_account: DnsName = "default"
     # Secrets and config maps whose keys become the worker's environment.
     secrets: list[DnsName] = []
+    # The same, of secrets that need not exist.
+    optional_secrets: list[DnsName] = []
     config_maps: list[DnsName] = []
     variables: dict[str, str] = {}
     node_selector: dict[str, str] = {}

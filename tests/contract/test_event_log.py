@@ -65,6 +65,27 @@ async def test_a_stale_writer_is_refused_and_nothing_is_stored(open_log: Open) -
     assert len(history) == 2
 
 
+async def test_an_append_that_expects_the_end_of_the_stream_is_refused_after_any_other(
+    open_log: Open,
+) -> None:
+    log = await open_log()
+    first = await log.append("runs.a", [fact(1)], expected=Version())
+    second = await log.append("runs.b", [fact(1)], expected=Version(), stream_end=first.sequence)
+    commit_id = new_ulid()
+    with pytest.raises(ConflictError, match="RUNS"):
+        await log.append("runs.a", [fact(2)], expected=first, stream_end=first.sequence, commit_id=commit_id)
+    assert len((await log.read("runs.a"))[0]) == 1
+    third = await log.append("runs.a", [fact(2)], expected=first, stream_end=second.sequence)
+    assert third.number == 2
+    # Under the same id it is stored once, although the stream no longer ends where it did.
+    again = new_ulid()
+    stored = await log.append("runs.a", [fact(3)], expected=third, stream_end=third.sequence, commit_id=again)
+    repeated = await log.append(
+        "runs.a", [fact(3)], expected=third, stream_end=third.sequence, commit_id=again
+    )
+    assert repeated == stored
+
+
 async def test_an_append_retried_under_the_same_id_is_stored_once(open_log: Open) -> None:
     log = await open_log()
     commit_id = new_ulid()

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from runspine.rpc.server import GrpcSettings
 from runspine.service.bootstrap import BootstrapSettings
-from runspine.services.artifacts.settings import ArtifactsSettings
+from runspine.services.artifacts.settings import ArtifactsSettings, JanitorSettings
 from runspine.services.dashboard.settings import DashboardSettings
 from runspine.services.launcher.settings import LauncherSettings
 from runspine.services.orchestrator.settings import OrchestratorSettings
@@ -33,6 +33,7 @@ SERVICES: dict[str, type[ServiceSettings]] = {
     "orchestrator": OrchestratorSettings,
     "telemetry": TelemetrySettings,
     "artifacts": ArtifactsSettings,
+    "janitor": JanitorSettings,
     "worker": WorkerSettings,
     "dashboard": DashboardSettings,
     "launcher": LauncherSettings,

@@ -52,9 +52,12 @@ def key_of(data: bytes) -> str:
 
 
 class Service:
-    """One artifacts process and a stub to call it."""
+    """One artifacts process, or one janitor apart from it, and a stub to call it."""
 
-    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+    def __init__(
+        self, environment: dict[str, str], folder: Path, module: str = "runspine.services.artifacts"
+    ) -> None:
+        self._module = module
         self.port = free_port()
         self.metrics_port = free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -71,7 +74,7 @@ class Service:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "runspine.services.artifacts"],
+                [sys.executable, "-m", self._module],
                 env=self._environment,
                 cwd=ROOT,
                 stdout=log,
@@ -118,6 +121,13 @@ class Rig:
 
     def service(self, **settings: str) -> Service:
         """Start one; by default it prunes, scrubs and gives up on what is gone without waiting long."""
+        return self._start("runspine.services.artifacts", settings)
+
+    def janitor(self, **settings: str) -> Service:
+        """Start a janitor apart from the services."""
+        return self._start("runspine.services.artifacts.janitor", settings)
+
+    def _start(self, module: str, settings: dict[str, str]) -> Service:
         environment = {
             "RUNSPINE_NATS_URL": self.url,
             **self.s3.environment,
@@ -125,9 +135,10 @@ class Rig:
             "RUNSPINE_GONE_SECONDS": "1",
             "RUNSPINE_SCRUB_HOURS": "1000",
             "RUNSPINE_ORPHAN_GRACE_SECONDS": "0",
+            "RUNSPINE_JANITOR_LEASE_SECONDS": "2",
             **{f"RUNSPINE_{name.upper()}": value for name, value in settings.items()},
         }
-        service = Service(environment, self.folder)
+        service = Service(environment, self.folder, module)
         service.start()
         self.services.append(service)
         return service

@@ -76,6 +76,8 @@ class Prune:
     batch: str
     undo_until: int
     by: str = ""
+    # Of the janitor; 0 when a person prunes.
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)

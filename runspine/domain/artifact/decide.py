@@ -168,6 +168,7 @@ def _pruned(command: Prune, target: PruneTarget) -> Fact:
         batch=command.batch,
         pruned_by=command.by,
         undo_until=command.undo_until,
+        term=command.term,
     )
     return Fact(at=command.at, artifact_pruned=pruned)
 

@@ -74,7 +74,7 @@ def _indexed(state: RunArtifacts, fact: Fact) -> None:
     artifact = _entry(state, indexed.artifact.digest)
     describe(artifact, indexed.artifact, indexed.produced_at)
     artifact.productions.append(indexed.artifact)
-    _keep(artifact)
+    _keep(state, artifact)
     artifact.integrity, artifact.flaw, artifact.checked_at = GOOD, "", fact.at
 
 
@@ -82,7 +82,7 @@ def _corrupt(state: RunArtifacts, fact: Fact) -> None:
     corrupt = fact.artifact_corrupt
     artifact = _entry(state, corrupt.digest)
     if corrupt.produced_at:
-        _keep(artifact)  # a worker reported it again after it was pruned
+        _keep(state, artifact)  # a worker reported it again after it was pruned
     artifact.integrity, artifact.flaw = CORRUPT, corrupt.flaw
     artifact.checked_at = max(fact.at, corrupt.produced_at)
 
@@ -110,16 +110,21 @@ def _set_pin(state: RunArtifacts, digest: str, pinned: bool) -> None:
 def _pruned(state: RunArtifacts, fact: Fact) -> None:
     pruned = fact.artifact_pruned
     artifact = _entry(state, pruned.digest)
+    if artifact.keeping == KEPT:
+        state.pruned_bytes += pruned.size
+    state.last_pruned_at = max(state.last_pruned_at, fact.at)
     artifact.keeping = PRUNED
     artifact.rule, artifact.batch = pruned.rule, pruned.batch
     artifact.pruned_at, artifact.undo_until = fact.at, pruned.undo_until
 
 
 def _restored(state: RunArtifacts, fact: Fact) -> None:
-    _keep(_entry(state, fact.artifact_restored.digest))
+    _keep(state, _entry(state, fact.artifact_restored.digest))
 
 
-def _keep(artifact: Artifact) -> None:
+def _keep(state: RunArtifacts, artifact: Artifact) -> None:
+    if artifact.keeping != KEPT:
+        state.pruned_bytes -= min(state.pruned_bytes, artifact.size)
     artifact.keeping = KEPT
     artifact.rule = artifact.batch = ""
     artifact.pruned_at = artifact.undo_until = 0

@@ -100,7 +100,7 @@ class Artifact(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ..., key: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., attempt: _Optional[int] = ..., step: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., produced_at: _Optional[int] = ..., integrity: _Optional[_Union[Integrity, str]] = ..., flaw: _Optional[str] = ..., checked_at: _Optional[int] = ..., keeping: _Optional[_Union[Keeping, str]] = ..., rule: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_at: _Optional[int] = ..., undo_until: _Optional[int] = ..., pinned: _Optional[bool] = ..., aliases: _Optional[_Iterable[str]] = ..., actors: _Optional[_Iterable[str]] = ..., productions: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., return_then: _Optional[float] = ...) -> None: ...
 
 class RunArtifacts(_message.Message):
-    __slots__ = ("run_id", "artifacts", "pinned", "imported", "imported_at")
+    __slots__ = ("run_id", "artifacts", "pinned", "imported", "imported_at", "last_pruned_at", "pruned_bytes")
     class ArtifactsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -113,12 +113,16 @@ class RunArtifacts(_message.Message):
     PINNED_FIELD_NUMBER: _ClassVar[int]
     IMPORTED_FIELD_NUMBER: _ClassVar[int]
     IMPORTED_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_PRUNED_AT_FIELD_NUMBER: _ClassVar[int]
+    PRUNED_BYTES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     artifacts: _containers.MessageMap[str, Artifact]
     pinned: bool
     imported: _facts_pb2.CheckpointImported
     imported_at: int
-    def __init__(self, run_id: _Optional[str] = ..., artifacts: _Optional[_Mapping[str, Artifact]] = ..., pinned: _Optional[bool] = ..., imported: _Optional[_Union[_facts_pb2.CheckpointImported, _Mapping]] = ..., imported_at: _Optional[int] = ...) -> None: ...
+    last_pruned_at: int
+    pruned_bytes: int
+    def __init__(self, run_id: _Optional[str] = ..., artifacts: _Optional[_Mapping[str, Artifact]] = ..., pinned: _Optional[bool] = ..., imported: _Optional[_Union[_facts_pb2.CheckpointImported, _Mapping]] = ..., imported_at: _Optional[int] = ..., last_pruned_at: _Optional[int] = ..., pruned_bytes: _Optional[int] = ...) -> None: ...
 
 class RetentionRules(_message.Message):
     __slots__ = ("scopes",)
@@ -396,14 +400,18 @@ class GetRetentionRequest(_message.Message):
     def __init__(self, scope: _Optional[str] = ..., run: _Optional[str] = ...) -> None: ...
 
 class GetRetentionResponse(_message.Message):
-    __slots__ = ("profiles", "statuses", "undoable")
+    __slots__ = ("profiles", "statuses", "undoable", "janitor", "runs_with")
     PROFILES_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     UNDOABLE_FIELD_NUMBER: _ClassVar[int]
+    JANITOR_FIELD_NUMBER: _ClassVar[int]
+    RUNS_WITH_FIELD_NUMBER: _ClassVar[int]
     profiles: _containers.RepeatedCompositeFieldContainer[ScopedProfile]
     statuses: _containers.RepeatedCompositeFieldContainer[RetentionStatus]
     undoable: _containers.RepeatedCompositeFieldContainer[PruneBatch]
-    def __init__(self, profiles: _Optional[_Iterable[_Union[ScopedProfile, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[RetentionStatus, _Mapping]]] = ..., undoable: _Optional[_Iterable[_Union[PruneBatch, _Mapping]]] = ...) -> None: ...
+    janitor: JanitorTerm
+    runs_with: _containers.RepeatedCompositeFieldContainer[RunsWithStatus]
+    def __init__(self, profiles: _Optional[_Iterable[_Union[ScopedProfile, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[RetentionStatus, _Mapping]]] = ..., undoable: _Optional[_Iterable[_Union[PruneBatch, _Mapping]]] = ..., janitor: _Optional[_Union[JanitorTerm, _Mapping]] = ..., runs_with: _Optional[_Iterable[_Union[RunsWithStatus, _Mapping]]] = ...) -> None: ...
 
 class ScopedProfile(_message.Message):
     __slots__ = ("scope", "profile", "set_by", "set_at")
@@ -444,6 +452,20 @@ class KindStatus(_message.Message):
     total: int
     bytes: int
     def __init__(self, kind: _Optional[str] = ..., retained: _Optional[int] = ..., total: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class RunsWithStatus(_message.Message):
+    __slots__ = ("scope", "kind", "limit", "retained", "total")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    scope: str
+    kind: str
+    limit: int
+    retained: int
+    total: int
+    def __init__(self, scope: _Optional[str] = ..., kind: _Optional[str] = ..., limit: _Optional[int] = ..., retained: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class PruneBatch(_message.Message):
     __slots__ = ("batch", "at", "undo_until", "artifacts", "bytes")

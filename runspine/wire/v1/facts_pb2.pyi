@@ -582,7 +582,7 @@ class ArtifactUnpinned(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., unpinned_by: _Optional[str] = ...) -> None: ...
 
 class ArtifactPruned(_message.Message):
-    __slots__ = ("digest", "size", "kind", "name", "rule", "scope", "batch", "pruned_by", "undo_until")
+    __slots__ = ("digest", "size", "kind", "name", "rule", "scope", "batch", "pruned_by", "undo_until", "term")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -592,6 +592,7 @@ class ArtifactPruned(_message.Message):
     BATCH_FIELD_NUMBER: _ClassVar[int]
     PRUNED_BY_FIELD_NUMBER: _ClassVar[int]
     UNDO_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     digest: str
     size: int
     kind: str
@@ -601,7 +602,8 @@ class ArtifactPruned(_message.Message):
     batch: str
     pruned_by: str
     undo_until: int
-    def __init__(self, digest: _Optional[str] = ..., size: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., rule: _Optional[str] = ..., scope: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_by: _Optional[str] = ..., undo_until: _Optional[int] = ...) -> None: ...
+    term: int
+    def __init__(self, digest: _Optional[str] = ..., size: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., rule: _Optional[str] = ..., scope: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_by: _Optional[str] = ..., undo_until: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...
 
 class ArtifactRestored(_message.Message):
     __slots__ = ("digest", "batch", "restored_by")

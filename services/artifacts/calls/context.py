@@ -17,7 +17,8 @@ from runspine.services.artifacts.core.reference import (
 from runspine.services.artifacts.edges.command_handler import CommandHandler
 from runspine.services.artifacts.edges.imports import Imports
 from runspine.services.artifacts.edges.inventory import Inventory
-from runspine.services.artifacts.edges.janitor import Janitor
+from runspine.services.artifacts.edges.prune_undo import PruneUndo
+from runspine.services.artifacts.edges.pruner import Pruner
 from runspine.services.artifacts.edges.scrubber import ObjectScrubber
 from runspine.services.artifacts.edges.verification import ObjectVerification
 from runspine.storage.artifact_blobs import ArtifactBlobs
@@ -34,7 +35,8 @@ class CallContext:
     blobs: ArtifactBlobs
     handler: CommandHandler
     verification: ObjectVerification
-    janitor: Janitor
+    pruner: Pruner
+    undo: PruneUndo
     imports: Imports
     inventory: Inventory
     scrubber: ObjectScrubber

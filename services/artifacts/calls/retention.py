@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from runspine.domain.artifact import RunRefusedError
-from runspine.domain.retention import effective, violations
+from runspine.domain.retention import violations
 from runspine.errors import Violation
 from runspine.rpc.auth import caller
 from runspine.rpc.errors import NotFoundError, translate_errors
 from runspine.services.artifacts.calls.context import CallContext, invalid
 from runspine.services.artifacts.core.ranking import card_source
 from runspine.services.artifacts.core.retention import PlannedPrune, PrunePlan
+from runspine.services.artifacts.core.retention_status import runs_with, status
 from runspine.services.artifacts.edges.checker import UNKNOWN
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceServicer
@@ -37,8 +38,10 @@ class RetentionCalls(ArtifactServiceServicer):
         )
         return wire.GetRetentionResponse(
             profiles=profiles,
-            statuses=[self._status(run_id) for run_id in runs[:MAX_STATUSES]],
+            statuses=[status(catalog, run_id) for run_id in runs[:MAX_STATUSES]],
             undoable=self._undoable(),
+            janitor=catalog.janitor,
+            runs_with=runs_with(catalog, request.scope),
         )
 
     async def SetRetention(self, request: wire.SetRetentionRequest, _: Any) -> wire.SetRetentionResponse:
@@ -64,14 +67,14 @@ class RetentionCalls(ArtifactServiceServicer):
     async def Prune(self, request: wire.PruneRequest, _: Any) -> wire.PruneResponse:
         by = caller.get()
         if request.reference:
-            pruned = await self._context.janitor.prune_by_hand(self._context.find(request.reference), by)
+            pruned = await self._context.pruner.prune_by_hand(self._context.find(request.reference), by)
         else:
             plan = await self._plan(request.run, request.project)
             if request.token and request.token != plan.token:
                 raise RunRefusedError("the plan has changed since it was read: read it again")
             if not plan.items:
                 return wire.PruneResponse()
-            pruned = await self._context.janitor.carry_out(plan, by)
+            pruned = await self._context.pruner.carry_out(plan, by)
         return wire.PruneResponse(
             batch=pruned.batch,
             pruned=[self._item(item) for item in pruned.items],
@@ -84,12 +87,12 @@ class RetentionCalls(ArtifactServiceServicer):
         if bool(request.batch) == bool(request.reference):
             raise invalid(Violation("batch", "give either a batch or one artifact"))
         if request.batch:
-            artifacts = self._context.janitor.pruned_in(request.batch)
+            artifacts = self._context.undo.pruned_in(request.batch)
             if not artifacts:
                 raise NotFoundError(f"nothing of batch {request.batch} can be restored")
         else:
             artifacts = [self._context.find(request.reference)]
-        restored, lost = await self._context.janitor.undo(artifacts, caller.get())
+        restored, lost = await self._context.undo.undo(artifacts, caller.get())
         if not restored and request.reference:
             raise RunRefusedError(lost[0])
         return wire.UndoPruneResponse(restored=restored, lost=lost)
@@ -120,7 +123,7 @@ class RetentionCalls(ArtifactServiceServicer):
         return wire.RemoveOrphansResponse(removed=removed, left=left)
 
     async def _plan(self, run: str, project: str) -> PrunePlan:
-        return await self._context.janitor.plan(self._context.run(run) if run else "", project)
+        return await self._context.pruner.plan(self._context.run(run) if run else "", project)
 
     def _item(self, item: PlannedPrune) -> wire.PruneItem:
         name = card_source(self._context.catalog, item.artifact.run_id).name
@@ -140,25 +143,6 @@ class RetentionCalls(ArtifactServiceServicer):
             if artifact.keeping == wire.KEPT:
                 found.setdefault(artifact.digest, []).append(artifact)
         return found
-
-    def _status(self, run_id: str) -> wire.RetentionStatus:
-        catalog = self._context.catalog
-        this = card_source(catalog, run_id)
-        profile, _ = effective(catalog.profiles, run_id, this.project)
-        kinds: dict[str, wire.KindStatus] = {}
-        entry = catalog.run_artifacts.get(run_id)
-        for artifact in entry.artifacts.values() if entry is not None else ():
-            status = kinds.setdefault(artifact.kind, wire.KindStatus(kind=artifact.kind))
-            status.total += 1
-            if artifact.keeping == wire.KEPT:
-                status.retained += 1
-                status.bytes += artifact.size
-        return wire.RetentionStatus(
-            run_id=run_id,
-            run_name=this.name,
-            effective=profile,
-            kinds=[kinds[kind] for kind in sorted(kinds)],
-        )
 
     def _undoable(self) -> list[wire.PruneBatch]:
         found: dict[str, wire.PruneBatch] = {}

@@ -42,7 +42,8 @@ class ArtifactCatalog:
     """The artifacts service's projection of artifacts, runs, retention rules and names."""
 
     name = "artifacts"
-    schema = 1
+    # 2: sums of what was pruned.
+    schema = 2
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
@@ -61,8 +62,7 @@ class ArtifactCatalog:
         self.actors: dict[tuple[str, str], tuple[str, str]] = {}
         # Grows with every fact that can change a ranking.
         self.version = 0
-        # Grow with every change of the rules, and with every prune or undo.
-        self.rules_version = 0
+        # Grows with every prune and undo, after which the janitor moves objects.
         self.prunes = 0
         self.janitor = JanitorTerm()
 
@@ -78,7 +78,6 @@ class ArtifactCatalog:
                 self.runners.update({info.name: info for info in fact.worker_online.runners})
             elif kind == "artifacts" and key == RETENTION:
                 apply_rules(self.profiles, fact)
-                self.rules_version += 1
             elif kind == "artifacts" and key == JANITOR:
                 apply_term(self.janitor, fact)
             elif kind == "artifacts":

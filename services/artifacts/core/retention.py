@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from runspine.domain.artifact.decide import hold_reason
 from runspine.domain.artifact_kinds import CHECKPOINT, LOADABLE, VIDEO
-from runspine.domain.retention import DEFAULT, PROJECT, RUN, effective
+from runspine.domain.retention import DEFAULT, PROJECT, RUN, RUNS_WITH, effective
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.core.ranking import CardSource, Ranking, age_order, best, is_good
 from runspine.wire.v1.artifacts_pb2 import KEPT, UNVERIFIED, Artifact
@@ -78,6 +78,8 @@ class Planner:
             self._limit_kind(case, VIDEO, "max_videos_per_run")
             self._limit_kind(case, CHECKPOINT, "max_checkpoints_per_run")
             self._limit_age(case)
+        for rule, kind in RUNS_WITH.items():
+            self._limit_runs_with(cases, kind, rule)
         self._limit_bytes(cases)
         chosen = {case.about.run_id for case in cases if wanted(case.about, case.profile)}
         items = [item for (run_id, _), item in self._planned.items() if run_id in chosen]
@@ -166,6 +168,31 @@ class Planner:
         for artifact in there[limit:]:
             if artifact.digest not in case.safe:
                 self._plan_prune(case, artifact, f"{rule}={limit}", case.origin[rule])
+
+    def _limit_runs_with(self, cases: list[_RunCase], kind: str, rule: str) -> None:
+        """Of the runs that have files of a kind, keep those of the newest, in each scope that sets the rule.
+
+        Runs that have not ended and those with a held file count first.
+        """
+        scopes: dict[str, list[tuple[_RunCase, list[Artifact]]]] = {}
+        for case in cases:
+            files = [a for a in case.kept if a.kind == kind and not self._is_planned(a)]
+            if files and getattr(case.profile, rule):
+                scopes.setdefault(case.origin[rule], []).append((case, files))
+        for scope, runs in scopes.items():
+            runs.sort(key=self._precedence, reverse=True)
+            limit = getattr(runs[0][0].profile, rule)
+            for case, files in runs[limit:]:
+                if not self._catalog.has_ended(case.about.run_id):
+                    continue
+                for artifact in files:
+                    self._plan_prune(case, artifact, f"{rule}={limit}", scope)
+
+    def _precedence(self, entry: tuple[_RunCase, list[Artifact]]) -> tuple[bool, bool, int, str]:
+        case, files = entry
+        running = not self._catalog.has_ended(case.about.run_id)
+        held = any(artifact.digest in case.held for artifact in files)
+        return running, held, case.about.begun_at, case.about.run_id
 
     def _limit_age(self, case: _RunCase) -> None:
         limit = case.profile.max_age_seconds

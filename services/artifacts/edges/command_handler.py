@@ -3,6 +3,8 @@ facts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runspine.clock import now_micros
 from runspine.domain.artifact import decide, fold
 from runspine.domain.artifact.commands import Command
@@ -11,12 +13,14 @@ from runspine.eventlog import EventLog, UnknownOutcomeError
 from runspine.eventlog.decider import Handled, handle
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS, artifacts_subject
-from runspine.services.artifacts.edges import metrics
+from runspine.services.artifacts.edges import pruning_metrics as metrics
 from runspine.wire.v1.artifacts_pb2 import RetentionRules, RunArtifacts
 from runspine.wire.v1.facts_pb2 import RetentionProfile
 
 # A batch over many runs may conflict with another writer on some of them.
 MAX_TRIES = 8
+# Any append to the stream conflicts with a fenced one, until the catalog has read it.
+MAX_FENCED_TRIES = 50
 
 
 class CommandHandler:
@@ -26,11 +30,18 @@ class CommandHandler:
         self._log = event_log
         self._projector = projector
 
-    async def command(self, run_id: str, command: Command) -> Handled[RunArtifacts]:
-        """Decide and append. Raises RunRefusedError, ConflictError, UnknownOutcomeError,
-        NatsUnreachableError."""
+    async def command(
+        self, run_id: str, command: Command, fence: Callable[[], int] | None = None
+    ) -> Handled[RunArtifacts]:
+        """Decide and append, with a fence only if the stream ends where it returns. Raises RunRefusedError,
+        ConflictError, UnknownOutcomeError, NatsUnreachableError, and what the fence raises."""
         handled = await handle(
-            self._log, artifacts_subject(run_id), lambda entry: decide(entry, command), fold, tries=MAX_TRIES
+            self._log,
+            artifacts_subject(run_id),
+            lambda entry: decide(entry, command),
+            fold,
+            tries=MAX_FENCED_TRIES if fence else MAX_TRIES,
+            fence=fence,
         )
         await self._done(handled)
         return handled

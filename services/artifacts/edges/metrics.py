@@ -12,11 +12,8 @@ from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.spec.plain import enum_word
 from runspine.wire.v1.artifacts_pb2 import Integrity, Keeping
 
-FACTS = Counter("runspine_artifact_facts_total", "Facts written to the ARTIFACTS stream", ["kind"])
 READ = Counter("runspine_artifact_read_bytes_total", "Bytes read to be verified", ["why"])
 SCRUBBED = Counter("runspine_artifact_scrubbed_total", "Objects that were scrubbed", ["outcome"])
-PRUNED = Counter("runspine_artifact_pruned_bytes_total", "Bytes of artifacts that were pruned")
-ERASED = Counter("runspine_artifact_erased_bytes_total", "Bytes that were removed from S3")
 LAG = Gauge("runspine_artifact_index_lag_seconds", "Age of the oldest artifact that waits to be verified")
 WAITING = Gauge("runspine_artifact_index_waiting", "Artifacts that wait to be verified")
 BUCKET = Gauge("runspine_bucket_bytes", "Bytes in the bucket, by first part of the name", ["prefix"])

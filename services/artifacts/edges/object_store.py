@@ -18,8 +18,9 @@ from runspine.domain.artifact.commands import Erase
 from runspine.domain.retention import DEFAULT_PROFILE
 from runspine.domain.run import RunRefusedError
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
-from runspine.services.artifacts.edges import metrics
+from runspine.services.artifacts.edges import pruning_metrics as metrics
 from runspine.services.artifacts.edges.command_handler import CommandHandler
+from runspine.services.artifacts.edges.lease import HeldTerm
 from runspine.storage.artifact_blobs import ArtifactBlobs
 from runspine.storage.keys import TRASH_PREFIX, artifact_key, trash_key
 from runspine.wire.v1.artifacts_pb2 import PRUNED, Artifact
@@ -45,26 +46,42 @@ class ObjectStore:
             return True
         self._moved.discard(digest)
         if not await self._blobs.copy(trash_key(digest), key):
-            return False
+            # Another process may have restored them between the two requests.
+            return await self._blobs.stat(key) is not None
         log.info("artifact.brought_back", digest=digest)
         return True
 
-    async def restore_all(self, keys: Mapping[str, str]) -> set[str]:
-        """Restore many objects, by digest; the digests that are at their key now."""
-        back: set[str] = set()
+    async def restore_all(self, keys: Mapping[str, str]) -> None:
+        """Restore many objects, by digest."""
+        await self._each(keys, self.restore)
+
+    async def present(self, keys: Mapping[str, str]) -> set[str]:
+        """The digests whose bytes are at their key or in the trash."""
+        found: set[str] = set()
 
         async def one(digest: str, key: str) -> None:
-            if await self.restore(digest, key):
-                back.add(digest)
+            # In the other order, bytes that are moved between the two requests would not be found.
+            for place in (key, trash_key(digest), key):
+                if await self._blobs.stat(place) is not None:
+                    found.add(digest)
+                    return
 
         await self._each(keys, one)
-        return back
+        return found
 
-    async def discard(self, keys: Mapping[str, str]) -> set[str]:
-        """Move bytes that no run keeps, by digest, to the trash; the digests that are there now."""
+    async def discard(self, keys: Mapping[str, str], term: HeldTerm | None = None) -> set[str]:
+        """Move bytes that no run keeps, by digest, to the trash; the digests that are there now.
+
+        With a term, nothing is removed once it is over: raises DeposedError.
+        """
         await self._handler.catch_up()
         idle = {digest: key for digest, key in keys.items() if not self._is_wanted(digest)}
-        await self._each(idle, self._move)
+
+        async def move(digest: str, key: str) -> None:
+            if await self._blobs.copy(key, trash_key(digest)):
+                await self._delete(key, term)
+
+        await self._each(idle, move)
         # A run may have claimed these bytes meanwhile.
         await self._handler.catch_up()
         claimed = {digest: key for digest, key in idle.items() if self._is_wanted(digest)}
@@ -73,9 +90,10 @@ class ObjectStore:
         self._moved |= moved
         return moved
 
-    async def _move(self, digest: str, key: str) -> None:
-        if await self._blobs.copy(key, trash_key(digest)):
-            await self._blobs.delete(key)
+    async def _delete(self, key: str, term: HeldTerm | None) -> None:
+        if term is not None:
+            term.check()
+        await self._blobs.delete(key)
 
     async def _each(self, keys: Mapping[str, str], do: Callable[[str, str], Awaitable[object]]) -> None:
         """Apply `do` to each, a few at a time."""
@@ -87,8 +105,11 @@ class ObjectStore:
 
         await asyncio.gather(*(one(digest, key) for digest, key in keys.items()))
 
-    async def clean_up(self) -> None:
-        """Move pruned objects to the trash, erase those past their undo time, and sweep the trash."""
+    async def clean_up(self, term: HeldTerm) -> None:
+        """Move pruned objects to the trash, erase those past their undo time, and sweep the trash.
+
+        Raises DeposedError when the term is over.
+        """
         pruned: dict[str, list[Artifact]] = {}
         for artifact in self._catalog.artifacts():
             if artifact.keeping == PRUNED:
@@ -103,42 +124,42 @@ class ObjectStore:
             elif max(artifact.undo_until for artifact in artifacts) <= now_micros():
                 over.append((digest, artifacts))
         if due:
-            moved = await self.discard(due)
+            moved = await self.discard(due, term)
             log.info("artifacts.moved_to_trash", objects=len(moved))
         if over:
             await self._handler.catch_up()
             for digest, artifacts in over:
-                await self._erase(digest, artifacts)
-        await self._sweep()
+                await self._erase(digest, artifacts, term)
+        await self._sweep(term)
 
-    async def _erase(self, digest: str, artifacts: list[Artifact]) -> None:
+    async def _erase(self, digest: str, artifacts: list[Artifact], term: HeldTerm) -> None:
         """Append the fact first, so that an erase and an undo exclude each other; then delete the object."""
         if self._is_wanted(digest):
             return
         for artifact in artifacts:
             try:
-                await self._handler.command(artifact.run_id, Erase(now_micros(), digest))
+                await self._handler.command(artifact.run_id, Erase(now_micros(), digest), term.fence)
             except RunRefusedError:
                 return
         if self._is_wanted(digest):
             return
-        await self._blobs.delete(trash_key(digest))
+        await self._delete(trash_key(digest), term)
         self._moved.discard(digest)
         metrics.ERASED.inc(artifacts[0].size)
         log.info("artifact.erased", digest=digest, size=artifacts[0].size)
 
-    async def _sweep(self) -> None:
+    async def _sweep(self, term: HeldTerm) -> None:
         """Clear the trash of objects that a killed process left and of removed orphans."""
         for key, _, modified in await self._blobs.listed(TRASH_PREFIX):
             digest = key.rpartition("/")[2]
             if self._is_wanted(digest):
                 if await self.restore(digest, self._key(digest)):
-                    await self._blobs.delete(key)
+                    await self._delete(key, term)
                 continue
             states = {a.keeping for a in self._all(digest)}
             age = (datetime.now(UTC) - modified).total_seconds()
             if PRUNED not in states and (states or age > DEFAULT_PROFILE.undo_seconds):
-                await self._blobs.delete(key)
+                await self._delete(key, term)
 
     def _is_wanted(self, digest: str) -> bool:
         return bool(self._catalog.kept(digest)) or self._catalog.is_unverified(digest)

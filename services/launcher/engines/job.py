@@ -100,6 +100,7 @@ def _container(run: Run, pool_name: str, pool: KubernetesPool) -> dict[str, Any]
         "envFrom": [
             *({"configMapRef": {"name": name}} for name in pool.config_maps),
             *({"secretRef": {"name": name}} for name in pool.secrets),
+            *({"secretRef": {"name": name, "optional": True}} for name in pool.optional_secrets),
         ],
         "resources": _resources(run, pool),
         "securityContext": {

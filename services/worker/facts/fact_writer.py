@@ -38,13 +38,21 @@ class RetryingLog:
                 await _pause("log.waiting", subject, error)
 
     async def append(
-        self, subject: str, facts: Sequence[Fact], *, expected: Version, commit_id: str = ""
+        self,
+        subject: str,
+        facts: Sequence[Fact],
+        *,
+        expected: Version,
+        commit_id: str = "",
+        stream_end: int | None = None,
     ) -> Version:
         """An unanswered append is repeated under the same commit id, so it is stored once."""
         commit_id = commit_id or new_ulid()
         while True:
             try:
-                return await self._log.append(subject, facts, expected=expected, commit_id=commit_id)
+                return await self._log.append(
+                    subject, facts, expected=expected, commit_id=commit_id, stream_end=stream_end
+                )
             except UNAVAILABLE_ERRORS as error:
                 await _pause("log.unanswered", subject, error)
 

@@ -95,6 +95,29 @@ async def test_the_loser_of_a_race_reads_the_winner(cluster: NatsCluster) -> Non
             assert winners[0] == winners[1]
 
 
+async def test_of_two_appends_that_expect_the_same_end_of_the_stream_one_is_stored(
+    cluster: NatsCluster,
+) -> None:
+    """The fence of a janitor: the subjects differ, and one of the two is an election it has not read."""
+
+    async def race(log: JetStreamLog, subject: str, end: int) -> bool:
+        try:
+            await log.append(subject, [Fact(at=1)], expected=Version(), stream_end=end)
+        except ConflictError:
+            return False
+        return True
+
+    followers = cluster.followers_of("ARTIFACTS")
+    async with writer(cluster, followers[0]) as one, writer(cluster, followers[1]) as other:
+        for number in range(PAIRS // 5):
+            end = (await one.extent("ARTIFACTS")).last
+            stored = await asyncio.gather(
+                race(one, f"artifacts.one{number}", end), race(other, f"artifacts.other{number}", end)
+            )
+            assert sum(stored) == 1
+            assert (await one.extent("ARTIFACTS")).last == end + 1
+
+
 async def gap(log: JetStreamLog, subject: str, seconds: float) -> tuple[int, float]:
     """How many appends, each after a read, were accepted in this time, and the longest wait for one."""
     longest, before = 0.0, time.monotonic()

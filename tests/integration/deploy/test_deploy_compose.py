@@ -32,10 +32,10 @@ from tests.kit.servers import images as standins
 from tests.kit.servers.docker import Engine, NoEngine, engine
 
 EXTRAS = "orchestrator,telemetry,artifacts,dashboard,worker,builtin,sb3,replay"
-STARTED = ("worker", "telemetry", "artifacts", "dashboard", "prometheus")
+STARTED = ("worker", "telemetry", "artifacts", "janitor", "dashboard", "prometheus")
 NATS, PROMETHEUS = "nats:2.15.1-alpine", "prom/prometheus:v3.5.0"
 WEED = "chrislusf/seaweedfs:4.48"
-OURS = {"orchestrator", "telemetry", "artifacts", "worker", "dashboard"}
+OURS = {"orchestrator", "telemetry", "artifacts", "janitor", "worker", "dashboard"}
 STREAMS = ("RUNS", "ATTEMPTS", "ARTIFACTS")
 LONG = 300_000
 NO_WAY = {"timed out", "Network is unreachable", "No route to host"}

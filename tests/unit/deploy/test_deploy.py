@@ -17,14 +17,22 @@ from runspine.cli.commands.stack.secrets import wanted_variables
 from runspine.cli.commands.stack.serve import NAMES
 from runspine.eventlog.permissions import USERS
 from runspine.healthcheck import check
+from runspine.play.llm_settings import VARIABLES, is_offered
+from runspine.runners import NotReadyError
 from runspine.service.bootstrap import service_keys
 from runspine.service.seaweed_config import write_config
+from runspine.services.worker.process.environment import resolve_secrets
+from runspine.services.worker.process.proxies import PROXIES, proxy_variables
+from runspine.services.worker.settings import WorkerSettings
 from runspine.storage.bucket_rights import SERVICES, S3Key, iam_policy, seaweed_identities
+from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.kit.paths import ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 OVERRIDES = sorted((ROOT / "deploy" / "compose").glob("*.yml"))
-OURS = ("bootstrap", "orchestrator", "telemetry", "artifacts", "worker", "dashboard")
+OURS = ("bootstrap", "orchestrator", "telemetry", "artifacts", "janitor", "worker", "dashboard")
+# Secrets of the user's own, which workers pass on to runs that ask for them; absent unless .env has them.
+THEIRS = {"WANDB_API_KEY", "HF_TOKEN", "RUNSPINE_LLM_KEY"}
 
 
 def variables_of(path: Path) -> set[str]:
@@ -48,7 +56,7 @@ def test_the_stores_are_on_networks_of_their_own_without_a_way_out() -> None:
         for network in COMPOSE["networks"]
     }
     assert COMPOSE["networks"]["log"] == COMPOSE["networks"]["objects"] == {"internal": True}
-    assert on["log"] == {"nats", "orchestrator", "telemetry", "artifacts", "worker", "dashboard"}
+    assert on["log"] == {"nats", "orchestrator", "telemetry", "artifacts", "janitor", "worker", "dashboard"}
     assert on["objects"] == {"s3", "cli", *OURS}
     assert services["nats"]["networks"] == ["log"]
     assert services["s3"]["networks"] == ["objects"]
@@ -68,20 +76,44 @@ def test_our_containers_have_no_rights_to_lose(name: str) -> None:
     assert "mem_limit" in service
 
 
-@pytest.mark.parametrize("name", ["orchestrator", "telemetry", "artifacts", "worker"])
+@pytest.mark.parametrize("name", ["orchestrator", "telemetry", "artifacts", "janitor", "worker"])
 def test_a_service_is_given_its_own_keys_and_no_others(name: str) -> None:
     received = COMPOSE["services"][name]["environment"]
     assert received["RUNSPINE_NATS_USER"] == name
     secrets = {
         value
         for value in received.values()
-        if isinstance(value, str) and re.search("PASSWORD|_KEY|TOKEN}", value)
+        if isinstance(value, str) and re.search("PASSWORD|_KEY|TOKEN", value)
     }
+    # Absent, they are empty, which counts as not set.
+    theirs = {f"${{{variable}:-}}" for variable in THEIRS} if name == "worker" else set()
     assert secrets == {
         f"${{RUNSPINE_NATS_{name.upper()}_PASSWORD}}",
         f"${{RUNSPINE_S3_{name.upper()}_ACCESS_KEY}}",
         f"${{RUNSPINE_S3_{name.upper()}_SECRET_KEY}}",
+        *theirs,
     }
+
+
+def test_a_worker_gets_what_runs_may_ask_for_and_starts_without_any_of_it() -> None:
+    received = COMPOSE["services"]["worker"]["environment"]
+    wanted = {*THEIRS, *PROXIES, *VARIABLES, "RUNSPINE_WANDB_PROXY"}
+    assert wanted <= received.keys()
+    shown = set(re.findall(r"^#(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    assert wanted <= shown
+    unset = {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", received[name]) for name in wanted}
+    settings = {k.removeprefix("RUNSPINE_").lower(): v for k, v in unset.items() if k.startswith("RUNSPINE_")}
+    assert not WorkerSettings.model_validate(settings).wandb_proxy
+    with pytest.raises(NotReadyError, match="WANDB_API_KEY is not set"):
+        resolve_secrets(RunSpec(secrets=["WANDB_API_KEY"]), unset)
+    assert proxy_variables(RunSpec(), unset, every_run=True) == {}
+    assert not is_offered(unset)
+
+
+def test_the_janitor_of_a_deployment_is_apart() -> None:
+    services = COMPOSE["services"]
+    assert services["artifacts"]["environment"]["RUNSPINE_JANITOR"] == "apart"
+    assert "ports" not in services["janitor"]
 
 
 def test_every_image_is_pinned() -> None:
@@ -102,7 +134,7 @@ def test_every_image_is_pinned() -> None:
 def test_every_secret_that_is_asked_for_is_made_and_every_one_made_is_asked_for() -> None:
     asked = {name for path in (ROOT / "docker-compose.yml", *OVERRIDES) for name in variables_of(path)}
     secret = {name for name in asked if re.search("PASSWORD|_KEY$|TOKEN$", name)}
-    assert secret == set(wanted_variables())
+    assert secret - THEIRS == set(wanted_variables())
     example = (ROOT / ".env.example").read_text()
     shown = set(re.findall(r"^#?(\w+)=", example, re.MULTILINE))
     assert set(wanted_variables()) <= shown

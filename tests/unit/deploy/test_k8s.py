@@ -15,8 +15,10 @@ import pytest
 import yaml
 
 from runspine.eventlog.permissions import USERS
+from runspine.service.bootstrap import service_keys
 from runspine.services.launcher.engines.job import job
 from runspine.services.launcher.pools import KubernetesPool, PoolsFileError, RayPool, read_pools
+from runspine.storage.bucket_rights import SERVICES
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import Limits, RunSpec
 from tests.kit.paths import ROOT
@@ -36,11 +38,11 @@ def module(path: Path) -> ModuleType:
     return loaded
 
 
-def rendered(overlay: str) -> list[dict[str, Any]]:
+def rendered(overlay: str, k8s: Path = K8S) -> list[dict[str, Any]]:
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl, which renders kustomize, is not installed")
     done = subprocess.run(
-        ["kubectl", "kustomize", str(K8S / "overlays" / overlay)], capture_output=True, text=True, check=False
+        ["kubectl", "kustomize", str(k8s / "overlays" / overlay)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return [each for each in yaml.safe_load_all(done.stdout) if each]
@@ -63,7 +65,9 @@ def test_every_rendered_manifest_is_valid(overlay: str) -> None:
 def test_every_workload_is_probed_limited_and_closed(overlay: str) -> None:
     manifests = rendered(overlay)
     workloads = of(manifests, "Deployment", "StatefulSet")
-    assert {"orchestrator", "telemetry", "artifacts", "dashboard", "worker", "launcher"} <= workloads.keys()
+    assert {
+        "orchestrator", "telemetry", "artifacts", "janitor", "dashboard", "worker", "launcher"
+    } <= workloads.keys()  # fmt: skip
     for name, workload in workloads.items():
         pod = workload["spec"]["template"]["spec"]
         [container] = pod["containers"]
@@ -79,25 +83,101 @@ def test_every_workload_is_probed_limited_and_closed(overlay: str) -> None:
     assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
-def test_what_a_workload_refers_to_exists_or_is_a_secret_that_the_tool_makes() -> None:
-    manifests = rendered("small")
+def made_secrets(**more: str) -> list[dict[str, Any]]:
+    """What the tool makes of a complete .env."""
     tool = module(K8S / "secrets.py")
     variables = {f"RUNSPINE_NATS_{user.upper()}_PASSWORD": "p1" for user in USERS}
-    for service in ("admin", *tool.ON_S3):
+    for service in ("admin", *SERVICES):
         variables |= {f"RUNSPINE_S3_{service.upper()}_{key}_KEY": "k" for key in ("ACCESS", "SECRET")}
-    made = tool.secrets({**variables, "RUNSPINE_DASHBOARD_TOKEN": "t"}, "[]", "runspine")
+    found: list[dict[str, Any]] = tool.secrets(
+        {**variables, "RUNSPINE_DASHBOARD_TOKEN": "t", **more}, "[]", "runspine"
+    )
+    return found
+
+
+def with_minio(folder: Path) -> list[dict[str, Any]]:
+    """The overlay `small` with MinIO in place of SeaweedFS."""
+    copy = folder / "k8s"
+    shutil.copytree(K8S, copy)
+    kustomization = copy / "overlays" / "small" / "kustomization.yaml"
+    text = kustomization.read_text()
+    kustomization.write_text(text.replace("components/seaweedfs", "components/minio"))
+    assert kustomization.read_text() != text
+    return rendered("small", copy)
+
+
+@pytest.mark.parametrize("s3", ["seaweedfs", "minio"])
+def test_what_a_workload_refers_to_exists_or_is_a_secret_that_the_tool_makes(tmp_path: Path, s3: str) -> None:
+    manifests = with_minio(tmp_path) if s3 == "minio" else rendered("small")
+    made = made_secrets()
     for each in made:
         kubernetes_validate.validate(each, VERSION, strict=True)
     secrets = {each["metadata"]["name"] for each in made} | {"runspine-tls"}
     maps = of(manifests, "ConfigMap").keys()
-    for workload in of(manifests, "Deployment", "StatefulSet").values():
+    keys = {each["metadata"]["name"]: each["stringData"] for each in made}
+    for workload in of(manifests, "Deployment", "StatefulSet", "Job").values():
         pod = workload["spec"]["template"]["spec"]
         for source in pod["containers"][0].get("envFrom", []):
             assert source.get("configMapRef", {}).get("name") in {*maps, None}
-            assert source.get("secretRef", {}).get("name") in {*secrets, None}
-        for volume in pod["volumes"]:
+            secret = source.get("secretRef", {})
+            assert secret.get("optional") or secret.get("name") in {*secrets, None}
+        for variable in pod["containers"][0].get("env", []):
+            if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
+                assert reference["key"] in keys[reference["name"]]
+        for volume in pod.get("volumes", []):
             assert volume.get("secret", {}).get("secretName") in {*secrets, None}
             assert volume.get("configMap", {}).get("name") in {*maps, None}
+
+
+def test_minio_is_that_of_compose_and_every_service_has_a_user_of_its_own(tmp_path: Path) -> None:
+    manifests = with_minio(tmp_path)
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["s3"]
+    [server] = of(manifests, "StatefulSet")["s3"]["spec"]["template"]["spec"]["containers"]
+    assert server["image"] == compose["image"]
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= server.keys()
+    assert server["securityContext"]["readOnlyRootFilesystem"] is True
+    [port] = server["ports"]
+    [listed] = of(manifests, "Service")["s3"]["spec"]["ports"]
+    assert (port["containerPort"], listed["port"]) == (9000, 9000)
+    for name, settings in of(manifests, "ConfigMap").items():
+        if "RUNSPINE_S3_ENDPOINT" in settings["data"]:
+            assert settings["data"]["RUNSPINE_S3_ENDPOINT"] == "s3:9000", name
+    # The job makes the users: it gets the keys of every service, and no service gets them.
+    [job] = of(manifests, "Job")["bootstrap"]["spec"]["template"]["spec"]["containers"]
+    secrets = {each["metadata"]["name"]: each["stringData"] for each in made_secrets()}
+    received: dict[str, str] = {each["name"]: each.get("value", "") for each in job["env"]}
+    for source in job["envFrom"]:
+        received |= secrets.get(source.get("secretRef", {}).get("name"), {})
+    assert received["RUNSPINE_S3_USERS"] == "minio"
+    assert set(service_keys(received)) == set(SERVICES)
+    others = of(manifests, "Deployment", "StatefulSet").values()
+    assert "runspine-s3-users" not in yaml.safe_dump_all(others)
+
+
+def test_keys_of_the_users_own_are_given_to_workers_alone_and_need_not_exist() -> None:
+    manifests = rendered("production")
+    given = [
+        name
+        for name, workload in of(manifests, "Deployment", "StatefulSet").items()
+        for source in workload["spec"]["template"]["spec"]["containers"][0].get("envFrom", [])
+        if source.get("secretRef") == {"name": "runspine-trainers", "optional": True}
+    ]
+    assert given == ["worker"]
+    pools = read_pools(K8S / "components" / "launcher" / "pools.yaml")
+    for pool in pools.values():
+        assert isinstance(pool, KubernetesPool)
+        [container] = job(Run(id="01JX"), "jobs", pool, 1)["spec"]["template"]["spec"]["containers"]
+        assert {"secretRef": {"name": "runspine-trainers", "optional": True}} in container["envFrom"]
+    assert "runspine-trainers" not in [each["metadata"]["name"] for each in made_secrets()]
+    made = {
+        each["metadata"]["name"]: each["stringData"]
+        for each in made_secrets(
+            WANDB_API_KEY="w" * 40, HF_TOKEN="hf_token", RUNSPINE_LLM_URL="http://llm/v1"
+        )
+    }
+    assert made["runspine-trainers"].keys() == {"WANDB_API_KEY", "HF_TOKEN", "RUNSPINE_LLM_URL"}
 
 
 def test_workers_are_scaled_by_what_waits_and_what_runs() -> None:

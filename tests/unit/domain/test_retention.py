@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runspine.domain.artifact.commands import SetAlias
+from runspine.domain.artifact.commands import Erase, Prune, PruneTarget, Restore, SetAlias
 from runspine.domain.artifact.decide import decide
 from runspine.domain.retention import DEFAULT, effective, violations
 from runspine.services.artifacts.core.ranking import Ranking
+from runspine.services.artifacts.core.retention_status import runs_with, status
+from runspine.text.artifacts import retained_parts
 from runspine.wire.v1.artifacts_pb2 import GOOD, CatalogState, ScopedProfile
 from runspine.wire.v1.facts_pb2 import (
     ArtifactIndexed,
@@ -286,3 +288,93 @@ def test_the_streams_may_be_read_in_any_order(history: ArtifactHistory) -> None:
     assert other.catalog.due() == []
     assert other.catalog.run_artifacts[run].artifacts[digest].integrity == GOOD
     assert not other.catalog.has_ended(run)  # nothing is known of the run yet: nothing is taken from it
+
+
+def test_of_the_runs_of_a_scope_the_newest_keep_their_tensorboard_files(history: ArtifactHistory) -> None:
+    history.rule(max_tensorboard_runs=2)
+    runs = [history.run() for _ in range(4)]
+    files = {run: [history.add(run, kind="tensorboard") for _ in range(2)] for run in runs}
+    others = [history.add(run, kind=kind) for run in runs for kind in ("video", "wandb", "checkpoint")]
+    plan = history.plan()
+    assert {item.artifact.digest for item in plan.items} == {*files[runs[0]], *files[runs[1]]}
+    assert {(item.rule, item.scope) for item in plan.items} == {("max_tensorboard_runs=2", DEFAULT)}
+    assert not set(others) & history.gone()
+
+
+def test_a_run_without_such_files_takes_no_place(history: ArtifactHistory) -> None:
+    history.rule(max_wandb_runs=1)
+    first, second = history.run(), history.run()
+    kept = history.add(first, kind="wandb")
+    history.add(second, kind="tensorboard")
+    assert kept not in history.gone()
+
+
+def test_pinned_files_and_those_of_open_runs_stay_and_take_places(history: ArtifactHistory) -> None:
+    history.rule(max_tensorboard_runs=2)
+    pinned, running = history.run(), history.run(ended=False)
+    old, new = history.run(), history.run()
+    files = {run: history.add(run, kind="tensorboard") for run in (pinned, running, old, new)}
+    history.pin(pinned, files[pinned])
+    # The two places are taken, and no rule empties them.
+    assert history.gone() == {files[old], files[new]}
+
+
+def test_a_project_with_a_limit_of_its_own_is_counted_by_itself(history: ArtifactHistory) -> None:
+    history.rule(max_tensorboard_runs=1)
+    history.rule("project:atari", max_tensorboard_runs=2)
+    history.rule("project:kept", max_tensorboard_runs=0)
+    made: dict[str, list[str]] = {}
+    for project in ("", "atari", "kept"):
+        for _ in range(3):
+            made.setdefault(project, []).append(history.add(history.run(project=project), kind="tensorboard"))
+    assert history.gone() == {*made[""][:2], made["atari"][0]}
+    counts = {(each.scope, each.kind): (each.retained, each.total) for each in runs_with(history.catalog)}
+    assert counts == {(DEFAULT, "tensorboard"): (3, 3), ("project:atari", "tensorboard"): (3, 3)}
+    prune(history)
+    after = {each.scope: (each.retained, each.total) for each in runs_with(history.catalog)}
+    assert after == {DEFAULT: (1, 3), "project:atari": (2, 3)}
+    assert [each.scope for each in runs_with(history.catalog, DEFAULT)] == [DEFAULT]
+
+
+def test_young_files_are_spared_by_the_grace_period(history: ArtifactHistory) -> None:
+    history.rule(max_tensorboard_runs=1, grace_seconds=3600.0)
+    old, young = (
+        history.add(history.run(), kind="tensorboard", at=NOW - age) for age in (2 * HOUR, HOUR // 2)
+    )
+    history.add(history.run(), kind="tensorboard", at=NOW)
+    assert history.gone() == {old}
+    assert young not in history.gone()
+
+
+def test_the_status_of_a_run_counts_what_was_pruned_until_it_is_back(history: ArtifactHistory) -> None:
+    history.rule(max_videos_per_run=2)
+    run = history.run()
+    videos = [history.add(run, step=step, size=7) for step in range(5)]
+    prune(history, at=NOW)
+    found = status(history.catalog, run)
+    assert (found.pruned_bytes, found.last_pruned_at) == (21, NOW)
+    assert retained_parts(found) == ["2/5 videos"]
+    entry = history.catalog.run_artifacts[run]
+    history.append(f"artifacts.{run}", *decide(entry, Restore(NOW + 1, frozenset(videos[:1]))))
+    history.append(f"artifacts.{run}", *decide(entry, Erase(NOW + HOUR, videos[1])))
+    found = status(history.catalog, run)
+    assert (found.pruned_bytes, found.last_pruned_at) == (14, NOW)
+    # Produced and verified again, it is kept again.
+    again = history.catalog.run_artifacts[run].artifacts[videos[1]].productions[0]
+    indexed = ArtifactIndexed(artifact=again, produced_at=NOW + HOUR)
+    history.append(f"artifacts.{run}", Fact(at=NOW + HOUR, artifact_indexed=indexed))
+    assert status(history.catalog, run).pruned_bytes == 7
+
+
+def prune(history: ArtifactHistory, at: int = NOW) -> None:
+    """Append what the plan prunes."""
+    for item in history.plan().items:
+        target = PruneTarget(item.artifact.digest, item.rule, item.scope, item.artifact.size)
+        entry = history.catalog.run_artifacts[item.artifact.run_id]
+        history.append(f"artifacts.{item.artifact.run_id}", *decide(entry, Prune(at, (target,), "batch", at)))
+
+
+def test_limits_of_runs_are_refused_for_a_run() -> None:
+    run = "run:01JABCDEFGHJKMNPQRSTVWXYZ0"
+    found = violations(run, RetentionProfile(max_tensorboard_runs=1, max_wandb_runs=0))
+    assert {v.field for v in found} == {"max_tensorboard_runs", "max_wandb_runs"}

@@ -32,14 +32,22 @@ class FailingLog(MemoryLog):
         return await super().read(subject)
 
     async def append(
-        self, subject: str, facts: Sequence[Fact], *, expected: Version, commit_id: str = ""
+        self,
+        subject: str,
+        facts: Sequence[Fact],
+        *,
+        expected: Version,
+        commit_id: str = "",
+        stream_end: int | None = None,
     ) -> Version:
         if self.appends:
             error = self.appends.pop(0)
             if isinstance(error, UnknownOutcomeError):
                 await super().append(subject, facts, expected=expected, commit_id=commit_id)
             raise error
-        return await super().append(subject, facts, expected=expected, commit_id=commit_id)
+        return await super().append(
+            subject, facts, expected=expected, commit_id=commit_id, stream_end=stream_end
+        )
 
     def decide(self, history: list[Fact]) -> list[Fact]:
         self.decisions += 1

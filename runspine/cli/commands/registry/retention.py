@@ -14,7 +14,7 @@ from runspine.cli.ui.screen import echo, echo_json, note, table
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
-from runspine.text.artifacts import retained_parts, undo_text
+from runspine.text.artifacts import janitor_text, retained_parts, runs_with_text, undo_text
 from runspine.text.values import escaped, middle_cut, short_ids, size, span, when
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.facts_pb2 import RetentionProfile
@@ -87,11 +87,14 @@ def list_(run: str, as_json: bool) -> None:
         words = ", ".join(profile_parts(each.profile))
         echo(f"{escaped(each.scope)}: {words}", "bold")
         echo(f"  set {when(each.set_at)}" + (f" by {escaped(each.set_by)}" if each.set_by else ""))
+        for part in (runs_with_text(status) for status in found.runs_with if status.scope == each.scope):
+            echo(f"  {part}")
     _echo_statuses(found)
     for batch in found.undoable:
         words = f"{batch.artifacts:,} artifacts, {size(batch.bytes)}"
         echo(f"pruned {when(batch.at)}: {words}")
         echo(f"  they {undo_text(batch.undo_until)}: runspine prune --undo {batch.batch}")
+    note(janitor_text(found.janitor))
 
 
 @retention.command("set")
@@ -110,6 +113,18 @@ def list_(run: str, as_json: bool) -> None:
     metavar="N|none",
     callback=_count,
     help="Maximum runs of an agent: label agent, else env and algorithm.",
+)
+@click.option(
+    "--max-tensorboard-runs",
+    metavar="N|none",
+    callback=_count,
+    help="Maximum runs of the scope with TensorBoard files; the newest keep theirs.",
+)
+@click.option(
+    "--max-wandb-runs",
+    metavar="N|none",
+    callback=_count,
+    help="Maximum runs of the scope with W&B files; the newest keep theirs.",
 )
 @click.option("--max-age", metavar="TIME|none", callback=_time, help="Maximum age of an artifact.")
 @click.option(
@@ -155,6 +170,8 @@ _FIELDS = {
     "max_videos": "max_videos_per_run",
     "max_checkpoints": "max_checkpoints_per_run",
     "max_runs": "max_runs_per_agent",
+    "max_tensorboard_runs": "max_tensorboard_runs",
+    "max_wandb_runs": "max_wandb_runs",
     "max_age": "max_age_seconds",
     "max_bytes": "max_bytes",
     "grace": "grace_seconds",
@@ -170,6 +187,8 @@ def profile_parts(profile: RetentionProfile) -> list[str]:
         ("max_videos_per_run", "videos a run"),
         ("max_checkpoints_per_run", "checkpoints a run"),
         ("max_runs_per_agent", "runs an agent"),
+        ("max_tensorboard_runs", "runs with TensorBoard files"),
+        ("max_wandb_runs", "runs with W&B files"),
     ):
         if profile.HasField(field):
             count = getattr(profile, field)
@@ -213,12 +232,14 @@ def _echo_statuses(found: wire.GetRetentionResponse) -> None:
         [
             short[status.run_id],
             middle_cut(status.run_name, 36),
-            ", ".join(retained_parts(status)),
+            ", ".join(f"{part} retained" for part in retained_parts(status)),
             size(sum(kind.bytes for kind in status.kinds)),
+            size(status.pruned_bytes) if status.pruned_bytes else "",
+            when(status.last_pruned_at) if status.last_pruned_at else "",
         ]
         for status in statuses[:MAX_SHOWN]
     ]
     if rows:
-        table(["RUN", "NAME", "RETAINED", "SIZE"], rows, right=("SIZE",))
+        table(["RUN", "NAME", "STATUS", "SIZE", "PRUNED", "LAST PRUNE"], rows, right=("SIZE", "PRUNED"))
     if len(statuses) > MAX_SHOWN:
         note(f"{MAX_SHOWN} of {len(statuses):,} runs; `runspine retention RUN` shows one")

@@ -8,8 +8,12 @@ import sys
 
 import click
 
-NAMES = ("orchestrator", "telemetry", "artifacts", "worker", "dashboard", "launcher", "bootstrap")
-MODULES = {"bootstrap": "runspine.service.bootstrap"}
+NAMES = ("orchestrator", "telemetry", "artifacts", "worker", "dashboard", "janitor", "launcher", "bootstrap")
+MODULES = {
+    "bootstrap": "runspine.service.bootstrap",
+    # A second process of the artifacts service.
+    "janitor": "runspine.services.artifacts.janitor",
+}
 
 
 @click.command()
@@ -17,7 +21,8 @@ MODULES = {"bootstrap": "runspine.service.bootstrap"}
 def serve(service: str) -> None:
     """Run one SERVICE in this process until SIGTERM, configured by RUNSPINE_* settings.
 
-    `bootstrap` creates the bucket and its users, and exits.
+    `janitor` prunes apart from the artifacts service (RUNSPINE_JANITOR=apart). `bootstrap` creates the
+    bucket and its users, and exits.
     """
     module = MODULES.get(service, f"runspine.services.{service}")
     if not _installed(module):
