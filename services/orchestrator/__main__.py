@@ -13,7 +13,7 @@ from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import ensure_streams
-from runspine.eventlog.subjects import ATTEMPTS, RUNS
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.rpc.server import check_listener, serving
 from runspine.runners import installed_runners
 from runspine.service.process import Health, open_link, run_service
@@ -69,6 +69,7 @@ async def run_loops(
         await run_together(
             projector.follow(RUNS),
             projector.follow(ATTEMPTS),
+            projector.follow(ARTIFACTS),
             scheduler.follow_beats(),
             scheduler.run_reactions(),
             scheduler.run_leases(),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from runspine.domain.artifact.decide import obstacle
 from runspine.domain.artifact_kinds import LOADABLE
+from runspine.domain.runner_abilities import can_warm_start
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.core.ranking import Ranking, score
 from runspine.wire.v1.artifacts_pb2 import (
@@ -34,7 +35,7 @@ def card(catalog: ArtifactCatalog, ranking: Ranking, artifact: Artifact) -> Chec
         score=score(catalog, artifact, this.env),
         aliases=ranking.aliases(artifact),
         parent=_parent(catalog, artifact),
-        runners=_fits(catalog, this.runner),
+        runners=_fits(catalog, this.runner, this.algo),
         phase=this.phase,
         obstacle=obstacle(artifact),
         source=this.source,
@@ -94,17 +95,17 @@ def _parent(catalog: ArtifactCatalog, artifact: Artifact) -> ResumedFrom | None:
     return known.starts[artifact.attempt]
 
 
-def _fits(catalog: ArtifactCatalog, runner: str) -> list[RunnerFit]:
+def _fits(catalog: ArtifactCatalog, runner: str, algo: str) -> list[RunnerFit]:
     info = catalog.runners.get(runner)
     if info is None:
         return [RunnerFit(runner=runner)] if runner else []
-    return [RunnerFit(runner=runner, uses=_uses(info))]
+    return [RunnerFit(runner=runner, uses=_uses(info, algo))]
 
 
-def _uses(info: RunnerInfo) -> list[str]:
+def _uses(info: RunnerInfo, algo: str) -> list[str]:
     abilities = (
         (info.resumes, "resume"),
-        (info.warm_starts, "warm start"),
+        (can_warm_start(info, algo), "warm start"),
         (EVALUATE in info.modes, "evaluate"),
     )
     return [use for able, use in abilities if able]

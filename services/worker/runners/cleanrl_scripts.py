@@ -53,7 +53,7 @@ class CleanrlScript:
     def info(self) -> AlgoInfo:
         """For WorkerOnline: its parameters, without those given by fields of the spec."""
         params = [param for param in self.params if param.name not in FROM_SPEC]
-        return AlgoInfo(name=self.name, summary=self.docs, params=params)
+        return AlgoInfo(name=self.name, summary=self.docs, params=params, warm_starts=False)
 
 
 def read_script(path: Path) -> CleanrlScript:
