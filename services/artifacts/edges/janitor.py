@@ -119,7 +119,7 @@ class Janitor:
         except (ConflictError, CorruptError, UnknownOutcomeError) as error:
             done.left.append(f"run {run_id}: {error}")
             return
-        gone = {fact.artifact_pruned.digest for fact in handled.facts}
+        gone = {fact.artifact_pruned.digest for fact in handled.facts if fact.HasField("artifact_pruned")}
         done.undo_until = max(done.undo_until, undo_until)
         for item in items:
             if item.artifact.digest in gone:
@@ -127,16 +127,21 @@ class Janitor:
             else:
                 done.left.append(f"{item.artifact.name} of run {run_id} has changed meanwhile")
 
-    async def prune_by_hand(self, artifact: Artifact, by: str) -> PruneResult:
-        """Prune one artifact regardless of the rules. Raises RunRefusedError when it must stay."""
+    async def prune_by_hand(self, artifact: Artifact, by: str, *, with_aliases: bool = False) -> PruneResult:
+        """Prune one artifact regardless of the rules, and of its aliases when those are removed as well.
+
+        Raises RunRefusedError when it must stay.
+        """
         await self._handler.catch_up()
         planner = Planner(self._catalog, Ranking(self._catalog), now_micros())
-        why = hold_reason(self._catalog.run_artifacts[artifact.run_id], artifact) or planner.needed(artifact)
+        entry = self._catalog.run_artifacts[artifact.run_id]
+        why = hold_reason(entry, artifact, with_aliases=with_aliases) or planner.needed(artifact)
         if why:
             raise RunRefusedError(f"{artifact.name} ({artifact.digest[:12]}) stays: {why}")
         if artifact.keeping != KEPT:
             raise RunRefusedError(obstacle(artifact))
-        return await self.carry_out(PrunePlan([PlannedPrune(artifact, BY_HAND, "")]), by)
+        item = PlannedPrune(artifact, BY_HAND, "", with_aliases=with_aliases)
+        return await self.carry_out(PrunePlan([item]), by)
 
     async def undo(self, artifacts: list[Artifact], by: str) -> tuple[list[Artifact], list[str]]:
         """Restore pruned artifacts; those restored, and for each of the others the reason."""
@@ -152,7 +157,7 @@ class Janitor:
             chosen = sorted(digests)
             for start in range(0, len(chosen), MAX_FACTS):
                 part = frozenset(chosen[start : start + MAX_FACTS])
-                await self._handler.command(run_id, Restore(now_micros(), part, by))
+                await self._handler.command(run_id, Restore(now_micros(), part, by, self._taken(pruned)))
         problems = await self._verification.verify_all(back, "undo")
         restored = []
         for artifact in (a for a in pruned if a.digest in back):
@@ -165,6 +170,12 @@ class Janitor:
                 restored.append(again)
         self._wake.set()  # remove the copies in the trash
         return restored, lost
+
+    def _taken(self, artifacts: list[Artifact]) -> frozenset[str]:
+        """Aliases of pruned artifacts that name something else by now."""
+        return frozenset(
+            alias for each in artifacts for alias in each.pruned_aliases if alias in self._catalog.aliases
+        )
 
     def pruned_in(self, batch: str) -> list[Artifact]:
         return [a for a in self._catalog.artifacts() if a.batch == batch and a.keeping == PRUNED]
@@ -184,4 +195,12 @@ def _what(artifact: Artifact) -> str:
 
 def _target(item: PlannedPrune) -> PruneTarget:
     artifact = item.artifact
-    return PruneTarget(artifact.digest, item.rule, item.scope, artifact.size, artifact.kind, artifact.name)
+    return PruneTarget(
+        artifact.digest,
+        item.rule,
+        item.scope,
+        artifact.size,
+        artifact.kind,
+        artifact.name,
+        item.with_aliases,
+    )

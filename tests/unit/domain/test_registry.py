@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ class Paper:
             self.append(place, Fact(alias_set=AliasSet(alias=alias, digest=digest)))
         return digest
 
-    def dataset(self, alias: str, **more: object) -> str:
+    def dataset(self, alias: str, **more: Any) -> str:
         return self.imported(f"data {alias}", kind="dataset", alias=alias, env="Pendulum-v1", **more)
 
     def resolved(self, **spec: object) -> RunSpec:
@@ -102,7 +103,8 @@ def test_a_dataset_that_is_not_there_names_the_nearest_one(paper: Paper) -> None
     paper.dataset("pendulum-mixed")
     paper.imported("weights", alias="pendulum-best")
     field, text = paper.problem(dataset=Dataset(name="pendulum-mixd"))
-    assert "Did you mean 'pendulum-mixed'?" in text and "pendulum-best" not in text
+    assert "Did you mean 'pendulum-mixed'?" in text
+    assert "pendulum-best" not in text
     assert "is the alias of a checkpoint" in paper.problem(dataset=Dataset(name="pendulum-best"))[1]
     assert paper.problem(dataset=Dataset(digest="0" * 64))[0] == "spec.dataset.digest"
 
@@ -184,7 +186,8 @@ def test_a_restored_board_resolves_the_same_names(paper: Paper) -> None:
     again.load(paper.board.dump())
     spec = RunSpec(dataset=Dataset(name="mixed"), warm_start=WarmStart(run_id="champion"))
     first, second = resolve_references(spec, paper.board), resolve_references(spec, again)
-    assert first == second and first[0].dataset.digest == digest
+    assert first == second
+    assert first[0].dataset.digest == digest
 
 
 def test_entries_without_a_name_are_bounded_and_named_ones_stay(
@@ -194,7 +197,9 @@ def test_entries_without_a_name_are_bounded_and_named_ones_stay(
     named = paper.dataset("mixed")
     digests = [paper.imported(f"data {n}", kind="dataset") for n in range(5)]
     registry = paper.board.registry
-    assert registry.partial and not registry.datasets(digests[0]) and registry.datasets(digests[4])
+    assert registry.partial
+    assert not registry.datasets(digests[0])
+    assert registry.datasets(digests[4])
     assert paper.resolved(dataset=Dataset(name="mixed")).dataset.digest == named
     # Its digest proves nothing any more: the worker looks for it.
     assert paper.resolved(dataset=Dataset(digest=digests[0])).dataset.digest == digests[0]

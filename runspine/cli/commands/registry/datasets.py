@@ -13,7 +13,7 @@ from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.datasets import DatasetError
 from runspine.datasets.registry import find, plain, register, registered, wait_until_good
 from runspine.domain.artifact_kinds import DATASET
-from runspine.errors import InvalidError, RefusedError, RunNotFoundError, RunspineError
+from runspine.errors import InvalidError, RefusedError, RunNotFoundError
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.trainer_client import Client
 from runspine.text.values import escaped, size
@@ -138,21 +138,13 @@ def _verify_stored(client: Client, name: str) -> tuple[str, str]:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def rm(name: str, yes: bool, as_json: bool) -> int:
-    """Remove a dataset; `runspine prune --undo` restores it within the undo window."""
+    """Remove a dataset; `runspine prune --undo` restores it and its name within the undo window."""
     with Client() as client:
         found, artifacts = find(client, name), ArtifactClient(client)
         if not yes and not as_json:
             click.confirm(f"Remove dataset {found.name} ({size(found.artifact.size)})?", abort=True)
-        for alias in found.artifact.aliases:
-            artifacts.set_alias(alias, "")
-        try:
-            answer = artifacts.prune(
-                wire.PruneRequest(reference=f"{found.artifact.run_id}:{found.artifact.digest}")
-            )
-        except RunspineError:
-            for alias in found.artifact.aliases:
-                artifacts.set_alias(alias, found.artifact.digest)
-            raise
+        place = f"{found.artifact.run_id}:{found.artifact.digest}"
+        answer = artifacts.prune(wire.PruneRequest(reference=place, with_aliases=True))
     if as_json:
         echo_json({"removed": plain(found), "batch": answer.batch})
     else:
