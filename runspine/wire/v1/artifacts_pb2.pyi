@@ -232,7 +232,7 @@ class ListCheckpointsResponse(_message.Message):
     def __init__(self, cards: _Optional[_Iterable[_Union[CheckpointCard, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
 
 class CheckpointCard(_message.Message):
-    __slots__ = ("artifact", "run_name", "project", "env", "algo", "runner", "seed", "score", "aliases", "parent", "runners", "phase", "obstacle", "source")
+    __slots__ = ("artifact", "run_name", "project", "env", "algo", "runner", "seed", "score", "aliases", "parent", "runners", "phase", "obstacle", "source", "dataset")
     ARTIFACT_FIELD_NUMBER: _ClassVar[int]
     RUN_NAME_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +247,7 @@ class CheckpointCard(_message.Message):
     PHASE_FIELD_NUMBER: _ClassVar[int]
     OBSTACLE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
     artifact: Artifact
     run_name: str
     project: str
@@ -261,7 +262,8 @@ class CheckpointCard(_message.Message):
     phase: _run_pb2.Phase
     obstacle: str
     source: str
-    def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ..., run_name: _Optional[str] = ..., project: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., seed: _Optional[int] = ..., score: _Optional[_Union[CardScore, _Mapping]] = ..., aliases: _Optional[_Iterable[str]] = ..., parent: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., runners: _Optional[_Iterable[_Union[RunnerFit, _Mapping]]] = ..., phase: _Optional[_Union[_run_pb2.Phase, str]] = ..., obstacle: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+    dataset: _spec_pb2.Dataset
+    def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ..., run_name: _Optional[str] = ..., project: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., seed: _Optional[int] = ..., score: _Optional[_Union[CardScore, _Mapping]] = ..., aliases: _Optional[_Iterable[str]] = ..., parent: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., runners: _Optional[_Iterable[_Union[RunnerFit, _Mapping]]] = ..., phase: _Optional[_Union[_run_pb2.Phase, str]] = ..., obstacle: _Optional[str] = ..., source: _Optional[str] = ..., dataset: _Optional[_Union[_spec_pb2.Dataset, _Mapping]] = ...) -> None: ...
 
 class CardScore(_message.Message):
     __slots__ = ("mean", "source", "episodes", "std")

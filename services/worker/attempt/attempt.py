@@ -10,6 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from runspine.clock import now_micros
+from runspine.domain.dataset_tag import dataset_tag
 from runspine.domain.run import fold
 from runspine.eventlog import EventLog
 from runspine.eventlog.connection import NatsConnection
@@ -107,6 +108,7 @@ class Attempt:
             prepared.run_dir,
             prepared.redact,
             self._log_line,
+            dataset_tag(claim.run.spec),
         )
         self._telemetry.on_artifact(self._collector.announce)
         self._reports = TrainerReports(self.number, prepared.run_dir, self._telemetry, self._append)
