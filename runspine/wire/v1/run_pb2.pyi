@@ -200,6 +200,14 @@ class CachedDataset(_message.Message):
     used_at: int
     def __init__(self, digest: _Optional[str] = ..., bytes: _Optional[int] = ..., used_at: _Optional[int] = ...) -> None: ...
 
+class CachePrune(_message.Message):
+    __slots__ = ("digests", "all")
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    all: bool
+    def __init__(self, digests: _Optional[_Iterable[str]] = ..., all: _Optional[bool] = ...) -> None: ...
+
 class MachineStatus(_message.Message):
     __slots__ = ("disk_total", "disk_free", "run_folder_bytes", "run_folders", "gpus", "gpu_driver")
     DISK_TOTAL_FIELD_NUMBER: _ClassVar[int]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runspine.errors import Violation
 from runspine.eventlog import EventLog, UnknownOutcomeError
 from runspine.eventlog.projection import Projector
@@ -21,11 +23,16 @@ async def look_up_names(
     Raises UnknownOutcomeError while the board is behind the log: an older answer could be a wrong one.
     """
     if has_references(given):
-        for stream in FACT_STREAMS:
-            end = (await log.extent(stream)).last
-            if not await projector.reached(stream, end, timeout=CATCH_UP_SECONDS):
-                raise UnknownOutcomeError(
-                    f"the names in the spec cannot be looked up yet: {stream} is read up to "
-                    f"{projector.cursors[stream].sequence:,} of {end:,}; try again in a moment"
-                )
+        await catch_up(log, projector, FACT_STREAMS)
     return resolve_references(given, board)
+
+
+async def catch_up(log: EventLog, projector: Projector, streams: Sequence[str]) -> None:
+    """Wait briefly until the board has read these streams to their end. Raises UnknownOutcomeError."""
+    for stream in streams:
+        end = (await log.extent(stream)).last
+        if not await projector.reached(stream, end, timeout=CATCH_UP_SECONDS):
+            raise UnknownOutcomeError(
+                f"names cannot be looked up yet: {stream} is read up to "
+                f"{projector.cursors[stream].sequence:,} of {end:,}; try again in a moment"
+            )

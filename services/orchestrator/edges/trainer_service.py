@@ -27,6 +27,7 @@ from runspine.services.orchestrator.core.spec_rules import (
     violations,
     with_defaults,
 )
+from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.name_lookup import look_up_names
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.watch import MORE_STREAMS, more_streams, watch_all, watch_run
@@ -50,6 +51,7 @@ class TrainerCalls:
     projector: Projector
     scheduler: Scheduler
     installed: dict[str, RunnerInfo]
+    caches: CacheRequests
 
     def runners(self) -> dict[str, RunnerInfo]:
         """Runners that workers report, and those installed in this process."""
@@ -132,6 +134,11 @@ class TrainerServicer(TrainerServiceServicer):
     async def ListWorkers(self, _request: wire.ListWorkersRequest, _: Any) -> wire.ListWorkersResponse:
         workers = self._trainer.board.workers
         return wire.ListWorkersResponse(workers=[workers[name] for name in sorted(workers)])
+
+    async def PruneDatasetCache(
+        self, request: wire.PruneDatasetCacheRequest, _: Any
+    ) -> wire.PruneDatasetCacheResponse:
+        return await self._trainer.caches.prune(request)
 
     async def ReadLog(self, request: wire.ReadLogRequest, _: Any) -> AsyncIterator[wire.LogRecord]:
         _known_stream(request.stream)

@@ -88,6 +88,8 @@ class Attempt:
         self.claim = claim
         self.run_id = claim.run.id
         self.number = claim.attempt
+        # SHA-256 of what it learns from; empty without a dataset.
+        self.dataset = claim.run.spec.dataset.digest
         self._settings = settings
         self._link = link
         self._log = event_log

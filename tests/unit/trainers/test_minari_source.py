@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.kit.samples.pendulum import record
 DATASET = "pendulum-v0"
 
 
-class FolderRemote(CloudStorage):
+class FolderRemote(CloudStorage):  # type: ignore[misc]
     """A remote of Minari in a folder of this machine."""
 
     def __init__(self, name: str, token: str | None) -> None:
@@ -91,8 +92,6 @@ def test_without_a_network_the_error_states_what_to_do(remote: Path, monkeypatch
 
 
 def test_a_remote_that_does_not_answer_is_given_up(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
     class SilentRemote(FolderRemote):
         def list_datasets(self, prefix: str | None = None) -> Iterable[str]:
             release.wait(60)
@@ -106,6 +105,9 @@ def test_a_remote_that_does_not_answer_is_given_up(remote: Path, monkeypatch: py
             minari_folder(f"minari:{DATASET}", nothing).__enter__()
     finally:
         release.set()
+        for thread in threading.enumerate():
+            if thread.name == minari_source.THREAD:
+                thread.join(60)
 
 
 def test_what_is_not_there_and_what_is_no_id_are_refused(

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from runspine.cli.commands.registry.dataset_cache import cache
 from runspine.cli.errors import FAILED, OK, json_option
 from runspine.cli.ui.dataset_text import echo_dataset, echo_datasets
 from runspine.cli.ui.screen import echo, echo_json, note
@@ -26,7 +27,7 @@ from runspine.wire.v1 import artifacts_pb2 as wire
 
 @click.group()
 def datasets() -> None:
-    """Manage datasets for offline training: add, record, list, verify, remove."""
+    """Manage datasets for offline training: add, record, list, verify, remove, cache."""
 
 
 @datasets.command()
@@ -233,3 +234,6 @@ def name(run: str, name: str, as_json: bool) -> int:
         found = wait_until_good(client, made[-1], name)
     echo_json({"dataset": plain(found)}) if as_json else echo_dataset(found)
     return OK
+
+
+datasets.add_command(cache)
