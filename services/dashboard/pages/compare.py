@@ -123,6 +123,7 @@ class ComparePage:
         with self._body:
             self._controls(order_metrics(names))
             self._chart = ui.column().classes("w-full")
+            self._advice = ui.label().classes("rs-quiet")
             self._table = ui.table(columns=[], rows=[], row_key="group")
             self._table.props("dense flat wrap-cells").classes("rs-card w-full")
             await self._draw_figures()
@@ -170,10 +171,11 @@ class ComparePage:
                 self._visitor.access, choice.runs, choice.metric, choice.axis, choice.stat, (), choice.each
             )
         except RunspineError:
-            self._table.rows = []
+            self._table.rows, self._advice.text = [], ""
             return  # the chart shows the error
         self._table.columns = table_columns(choice.axis)
         self._table.rows = as_rows(found)
+        self._advice.text = found.advice[:1].upper() + found.advice[1:]
 
     async def _grow(self) -> None:
         table = self._context.runs.table
