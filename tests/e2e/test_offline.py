@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runspine.cli.errors import USAGE
-from tests.kit.offline_lab import OfflineLab
+from tests.kit.samples.offline_lab import OfflineLab
 from tests.kit.samples.pendulum import EXPERT, RANDOM, record
 from tests.kit.waiting import until
 
@@ -63,7 +63,7 @@ def test_from_a_named_dataset_to_a_fine_tuned_policy_on_one_chart(
     assert lab.json("checkpoints", "list", "--dataset", digest[:8])["total"] == len(cards)
     assert lab.json("checkpoints", "list", "--dataset", "other")["total"] == 0
 
-    # As many characters of the id as tell it apart.
+    # As many characters of the id as are needed to find it.
     tuning = lab.spec("td3_bc", "swing", 30, params={**TINY, "online": True, "eval_every": 15})
     tuned = lab.submit_spec({**tuning, "warm_start": {"run_id": offline[:20]}})
     assert lab.end(tuned)["phase"] == "completed"

@@ -13,7 +13,7 @@ from minio import Minio
 from runspine.cli.errors import FAILED, NOT_FOUND, REFUSED, USAGE
 from runspine.embedded.credentials import load_credentials
 from runspine.embedded.home import Home
-from tests.kit.offline_lab import OfflineLab
+from tests.kit.samples.offline_lab import OfflineLab
 from tests.kit.samples.pendulum import EXPERT, RANDOM, record
 
 # Three trainings at once on a busy machine take their time.
