@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,6 +52,15 @@ def stage_of(spec: RunSpec) -> str:
     if spec.warm_start.run_id:
         return FINE_TUNED
     return ONLINE if spec.dataset.digest else ""
+
+
+def default_metrics(specs: Iterable[RunSpec]) -> tuple[str, ...]:
+    """Metrics of returns, the one to show first.
+
+    Trials of offline learning are episodes outside the steps of the run: its own chart places them.
+    """
+    offline = any(spec.dataset.digest for spec in specs)
+    return tuple(reversed(RETURNS)) if offline else RETURNS
 
 
 def dataset_returns(name: str, meta: Mapping[str, Value]) -> DatasetReturns:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runspine.cli.errors import USAGE
+from runspine.cli.errors import REFUSED, USAGE
 from tests.kit.samples.offline_lab import OfflineLab
 from tests.kit.samples.pendulum import EXPERT, RANDOM, record
 from tests.kit.waiting import until
@@ -72,8 +72,8 @@ def test_from_a_named_dataset_to_a_fine_tuned_policy_on_one_chart(
     assert f"started warm from step 40 of attempt 1 of run {offline} ({offline[:20]})" in shown
 
     chart = tmp_path / "chart.svg"
-    metric = ("--metric", "charts/episodic_return")
-    found = lab.json("compare", offline, tuned, *metric, "--out", chart)
+    found = lab.json("compare", offline, tuned, "--out", chart)
+    assert found["metric"] == "charts/episodic_return"
     assert [group["label"] for group in found["groups"]] == ["offline", "fine-tuned"]
     assert [line["label"] for line in found["references"]] == ["random", "data", "expert"]
     assert found["references"][2]["value"] == EXPERT
@@ -82,7 +82,7 @@ def test_from_a_named_dataset_to_a_fine_tuned_policy_on_one_chart(
     first, second = (group["curve"]["x"] for group in found["groups"])
     assert first[0] == 20
     assert second[-1] == 70
-    assert "advice: " in (drawn := lab("compare", offline, tuned, *metric)).stderr
+    assert "advice: " in (drawn := lab("compare", offline, tuned)).stderr
     assert "expert -151" in drawn.stdout
 
 
@@ -109,3 +109,15 @@ def test_the_cache_of_a_worker_is_listed_and_pruned_and_a_removed_name_comes_bac
     assert "no dataset is registered yet" in refused
     lab("prune", "--undo", batch)
     assert lab.json("datasets", "show", "swing")["dataset"]["aliases"] == ["swing"]
+
+
+def test_a_dataset_of_minari_is_added_by_its_id(
+    lab: OfflineLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path / "tests" / "pendulum-v0", 1)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    added = lab.json("datasets", "add", "minari:tests/pendulum-v0", "--name", "by-id")["dataset"]
+    assert (added["env"], added["aliases"]) == ("Pendulum-v1", ["by-id"])
+    assert (
+        "no id of a Minari dataset" in lab("datasets", "add", "minari:x", "--name", "y", code=REFUSED).stderr
+    )

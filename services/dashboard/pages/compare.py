@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from nicegui import ui
 
+from runspine.compare.references import default_metrics
 from runspine.domain.run import ENDED
 from runspine.errors import RunspineError
 from runspine.services.dashboard.core.comparison import STATISTICS, as_rows
@@ -117,7 +118,7 @@ class ComparePage:
         self._runs = runs
         if not choice.metric:
             choice.metric = next(
-                (name for name in RETURN_METRICS if name in names),
+                (name for name in default_metrics(run.spec for run in runs) if name in names),
                 (order_metrics(names) or [RETURN_METRICS[0]])[0],
             )
         with self._body:

@@ -19,7 +19,7 @@ from runspine.wire.v1.run_pb2 import RegistryAlias, RegistryEntry, RegistryState
 
 MAX_UNNAMED = 10_000
 # Names among which the nearest one is searched for.
-MAX_SUGGESTED = 500
+MAX_SUGGESTED = 200
 MAX_FOUND = 5
 MIN_DIGEST_PREFIX = 6
 MIN_IMPORT_PREFIX = len(IMPORTS) + 4

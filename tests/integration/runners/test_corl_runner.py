@@ -133,7 +133,7 @@ def test_one_byte_changed_in_s3_is_refused_and_the_file_named(lab: OfflineLab, t
     _flip(lab.home, f"artifacts/sha256/{digest[:2]}/{digest}")
     run = lab.end(lab.submit_spec(lab.spec("bc", "doomed", 20)))
     assert run["phase"] == "failed"
-    assert "dataset doomed has been changed in S3: data/main_data.hdf5 is not" in run["reason"]
+    assert "dataset doomed has been changed in S3: data/main_data.hdf5 differs" in run["reason"]
     assert not (lab.cache / digest).exists()
     assert not lab.json("datasets", "verify", "doomed", code=FAILED)["whole"]
 

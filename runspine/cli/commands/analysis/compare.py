@@ -20,7 +20,13 @@ from runspine.compare.comparison import Comparison, Settings
 from runspine.compare.comparison import compare as compared
 from runspine.compare.curves import Curve, curve_of
 from runspine.compare.groups import group_runs, member_of
-from runspine.compare.references import MAX_DATASETS, DatasetReturns, dataset_returns, references
+from runspine.compare.references import (
+    MAX_DATASETS,
+    DatasetReturns,
+    dataset_returns,
+    default_metrics,
+    references,
+)
 from runspine.errors import InvalidError, RunspineError
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.telemetry_client import MAX_POINTS, TelemetryClient
@@ -29,7 +35,6 @@ from runspine.spec.nearest import not_accepted
 from runspine.text.values import escaped
 from runspine.wire.v1.run_pb2 import Run
 
-DEFAULT_METRICS = ("episode/return", "charts/episodic_return")
 FIGURES = (".png", ".svg", ".pdf")
 
 
@@ -195,7 +200,8 @@ def _settings(
 
 def _default_metric(reader: TelemetryClient, runs: Sequence[Run]) -> str:
     known = {info.name for info in reader.series(runs[0].id)}
-    return next((name for name in DEFAULT_METRICS if name in known), DEFAULT_METRICS[0])
+    wanted = default_metrics(run.spec for run in runs)
+    return next((name for name in wanted if name in known), wanted[0])
 
 
 def _scales(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
