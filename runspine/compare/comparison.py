@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from runspine.compare.curves import Curve, grid_over, on_grid
+from runspine.compare.curves import Curve, follow_each_other, grid_over, on_grid
 from runspine.compare.efficiency import area, final, reached
 from runspine.compare.groups import Group, Member
+from runspine.compare.references import Reference, advise
 from runspine.compare.statistics import STATISTICS, Interval, bootstrap, iqm, mean
 
 Values = np.ndarray[Any, Any]
@@ -93,30 +94,45 @@ class Comparison:
     threshold_given: bool
     # End of the range of areas, the same for all groups.
     area_end: float
+    # Horizontal lines of the datasets, and one sentence on what follows.
+    references: tuple[Reference, ...] = ()
+    advice: str = ""
 
 
-def compare(groups: Sequence[Group], curves: Mapping[str, Curve], settings: Settings) -> Comparison:
-    """Compare groups; `curves` by run id, each with at least one point."""
+def compare(
+    groups: Sequence[Group],
+    curves: Mapping[str, Curve],
+    settings: Settings,
+    lines: Sequence[Reference] = (),
+) -> Comparison:
+    """Compare groups; `curves` by run id, each with at least one point; `lines` to compare them with."""
     every = [curves[member.run_id] for group in groups for member in group.members]
     grid = grid_over(every, settings.points)
     ends = [_end([curves[m.run_id] for m in group.members], settings.whole) for group in groups]
     common = max(min(curve.end for curve in every), float(grid[0]))
+    if follow_each_other(every):
+        common = float(grid[-1])  # they have no range in common: each area is over its own
     width = settings.window * float(grid[-1] - grid[0])
-    lines = [np.stack([on_grid(curves[m.run_id], grid, width) for m in group.members]) for group in groups]
+    drawn = [np.stack([on_grid(curves[m.run_id], grid, width) for m in group.members]) for group in groups]
     bands = [
-        _band(group, grid, line, end, settings) for group, line, end in zip(groups, lines, ends, strict=True)
+        _band(group, grid, line, max(curves[m.run_id].start for m in group.members), end, settings)
+        for group, line, end in zip(groups, drawn, ends, strict=True)
     ]
     threshold = settings.threshold
     if threshold is None:
         threshold = _default_threshold(bands, groups, curves, ends, settings)
+    compared = [
+        _compared(group, curves, grid, line, band, end, common, threshold, settings)
+        for group, line, band, end in zip(groups, drawn, bands, ends, strict=True)
+    ]
+    finals = [(group.stage, each.final_iqm) for group, each in zip(groups, compared, strict=True)]
     return Comparison(
-        groups=tuple(
-            _compared(group, curves, grid, line, band, end, common, threshold, settings)
-            for group, line, band, end in zip(groups, lines, bands, ends, strict=True)
-        ),
+        groups=tuple(compared),
         threshold=threshold,
         threshold_given=settings.threshold is not None,
         area_end=common,
+        references=tuple(lines),
+        advice=advise(finals, lines),
     )
 
 
@@ -135,8 +151,12 @@ def _strata(group: Group) -> list[int]:
     return [envs.index(member.env) for member in group.members]
 
 
-def _band(group: Group, grid: Values, lines: Values, end: float, settings: Settings) -> Band:
-    inside = grid <= end if (grid <= end).any() else grid == grid[0]
+def _band(group: Group, grid: Values, lines: Values, start: float, end: float, settings: Settings) -> Band:
+    inside = (grid >= start) & (grid <= end)
+    if not inside.any():
+        # The nearest grid point that has values, or the first one.
+        there = np.flatnonzero(np.isfinite(lines).any(axis=0))
+        inside = np.arange(len(grid)) == (there[0] if len(there) else 0)
     x, lines = grid[inside], lines[:, inside]
     statistic = STATISTICS[settings.statistic]
     runs = np.isfinite(lines).sum(axis=0)

@@ -45,9 +45,21 @@ def seconds_since(started_at: int, times: Sequence[float]) -> list[float]:
     return [(time - started_at) / 1e6 for time in times]
 
 
+def follow_each_other(curves: Sequence[Curve]) -> bool:
+    """Whether a curve starts where another has ended, or later."""
+    return len(curves) > 1 and _latest_start(curves) >= min(curve.end for curve in curves)
+
+
+def _latest_start(curves: Sequence[Curve]) -> float:
+    return max(curve.start for curve in curves)
+
+
 def grid_over(curves: Sequence[Curve], points: int) -> Values:
-    """Grid from the latest start of a curve to the end of the longest."""
-    low = max(curve.start for curve in curves)
+    """Grid from the latest start of a curve to the end of the longest.
+
+    When a curve starts where another has ended, as fine-tuning does, it begins at the earliest start.
+    """
+    low = min(curve.start for curve in curves) if follow_each_other(curves) else _latest_start(curves)
     end = max(curve.end for curve in curves)
     if end <= low:
         return np.array([max(low, end)])

@@ -24,7 +24,11 @@ def final(curve: Curve, end: float, share: float) -> float:
 
 
 def area(grid: Values, values: Values) -> float:
-    """Area under the curve divided by its width, in the unit of the metric."""
+    """Area under the curve divided by its width, in the unit of the metric; where the curve is."""
+    there = np.isfinite(values)
+    if not there.any():
+        return math.nan
+    grid, values = grid[there], values[there]
     width = float(grid[-1] - grid[0])
     if width <= 0:
         return float(values[0])

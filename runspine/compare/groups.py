@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runspine.compare.references import stage_of
 from runspine.errors import InvalidError
 from runspine.spec.nearest import not_accepted
 from runspine.spec.plain import json_text, plain_value
 from runspine.wire.v1.run_pb2 import Run
 
 # Fields that come first in a label.
-FIRST = ("algo", "env", "runner")
+FIRST = ("stage", "algo", "env", "runner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,12 @@ class Member:
 class Group:
     label: str
     members: tuple[Member, ...]
+
+    @property
+    def stage(self) -> str:
+        """Offline, fine-tuned or online, when all its runs are; else empty."""
+        stages = {str(member.fields.get("stage", "")) for member in self.members}
+        return stages.pop() if len(stages) == 1 else ""
 
 
 def group_runs(members: Sequence[Member], by: Sequence[str] = ()) -> list[Group]:
@@ -63,7 +70,8 @@ def _labels(keys: Sequence[Mapping[str, Any]], by: Sequence[str]) -> list[str]:
     """Labels with as few fields as distinguish the groups; env and algo for a single group."""
     if len(keys) == 1 and not by:
         only = keys[0]
-        return [" ".join(str(only[name]) for name in ("env", "algo") if only.get(name)) or "all runs"]
+        words = [str(only[name]) for name in ("env", "algo", "stage") if only.get(name)]
+        return [" ".join(words) or "all runs"]
     names = list(dict.fromkeys([*by] or [*FIRST, *sorted({name for key in keys for name in key})]))
     differing = [name for name in names if len({json_text(key.get(name)) for key in keys}) > 1]
     chosen: list[str] = []
@@ -80,6 +88,8 @@ def _labels(keys: Sequence[Mapping[str, Any]], by: Sequence[str]) -> list[str]:
 
 
 def _label_part(name: str, value: Any) -> str:
+    if name == "stage":
+        return str(value or "from scratch")
     if name in ("algo", "env", "runner", "project", "name"):
         return str(value or f"no {name}")
     short = name.removeprefix("params.")
@@ -93,6 +103,7 @@ def member_of(run: Run) -> Member:
         name=run.name,
         env=spec.env,
         fields={
+            **({"stage": stage} if (stage := stage_of(spec)) else {}),
             "env": spec.env,
             "algo": spec.algo,
             "runner": spec.runner,

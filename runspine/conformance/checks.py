@@ -13,6 +13,7 @@ from runspine.conformance.context import LONG_RUN_FACTOR, CheckContext, ending, 
 from runspine.conformance.dataset import provide_dataset
 from runspine.conformance.result import NotClaimedError, NotConformingError
 from runspine.domain.artifact_kinds import CHECKPOINT
+from runspine.domain.runner_abilities import can_warm_start
 from runspine.errors import InvalidError, RefusedError
 from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.wire.v1.facts_pb2 import ArtifactProduced
@@ -223,7 +224,7 @@ def early_step(context: CheckContext, run_id: str, attempt: int) -> int | None:
 
 def warm_start(context: CheckContext) -> str:
     """A run can start from the checkpoint of another run."""
-    if not context.info.warm_starts:
+    if not can_warm_start(context.info, context.info.example.algo):
         raise NotClaimedError("not supported")
     source = completed_run(context)
     spec = context.spec()

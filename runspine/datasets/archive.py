@@ -19,6 +19,8 @@ SUFFIX = ".dataset.zip"
 # A fixed time, so that the same data gives the same archive.
 _WHEN = (1980, 1, 1, 0, 0, 0)
 ReportProgress = Callable[[int], None]
+# Bytes read so far, and in all.
+ReportRead = Callable[[int, int], None]
 
 
 def data_files(folder: Path) -> tuple[DataFile, ...]:
@@ -55,12 +57,13 @@ def manifest_of(archive: Path) -> Manifest:
         return _manifest_in(inside, archive.name)
 
 
-def check_archive(archive: Path) -> Manifest:
+def check_archive(archive: Path, report: ReportRead | None = None) -> Manifest:
     """Compare every file with the manifest. Raises DatasetError, which names the file."""
     with _opened(archive) as inside:
         manifest = _manifest_in(inside, archive.name)
+        count = _ReadCount(manifest, report)
         for each in manifest.files:
-            _compare(each, *_read_entry(inside, each, None))
+            _compare(each, *_read_entry(inside, each, None, count))
         return manifest
 
 
@@ -87,22 +90,45 @@ def unpack(archive: Path, folder: Path, report: ReportProgress | None = None) ->
     return manifest
 
 
-def check_folder(folder: Path) -> Manifest:
+def check_folder(folder: Path, report: ReportRead | None = None) -> Manifest:
     """Compare an unpacked dataset with its manifest. Raises DatasetError, which names the file."""
     try:
         manifest = read_manifest((folder / NAME).read_bytes())
     except OSError as error:
         raise DatasetError(f"{NAME} cannot be read: {error.strerror}") from error
+    count = _ReadCount(manifest, report)
     for each in manifest.files:
         path = folder / each.path
         try:
             with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-                size = file.tell()
+                size, digest = _digest_of(file, count)
         except OSError as error:
             raise DatasetError(f"{each.path} cannot be read: {error.strerror}") from error
         _compare(each, size, digest)
     return manifest
+
+
+class _ReadCount:
+    """Reports the bytes read of all files together."""
+
+    def __init__(self, manifest: Manifest, report: ReportRead | None) -> None:
+        self._report = report
+        self._total = sum(each.size for each in manifest.files)
+        self._done = 0
+
+    def add(self, size: int) -> None:
+        self._done += size
+        if self._report:
+            self._report(self._done, self._total)
+
+
+def _digest_of(file: IO[bytes], count: _ReadCount) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    while data := file.read(CHUNK_BYTES):
+        digest.update(data)
+        size += len(data)
+        count.add(len(data))
+    return size, digest.hexdigest()
 
 
 def _compare(each: DataFile, size: int, digest: str) -> None:
@@ -126,7 +152,9 @@ def _manifest_in(inside: zipfile.ZipFile, name: str) -> Manifest:
         raise DatasetError(f"{NAME} is damaged: {error}") from error
 
 
-def _read_entry(inside: zipfile.ZipFile, each: DataFile, target: IO[bytes] | None) -> tuple[int, str]:
+def _read_entry(
+    inside: zipfile.ZipFile, each: DataFile, target: IO[bytes] | None, count: _ReadCount | None = None
+) -> tuple[int, str]:
     """Size and SHA-256 of an entry; at most the size in its manifest is written."""
     digest, size = hashlib.sha256(), 0
     try:
@@ -138,6 +166,8 @@ def _read_entry(inside: zipfile.ZipFile, each: DataFile, target: IO[bytes] | Non
                 digest.update(data)
                 if target:
                     target.write(data)
+                if count:
+                    count.add(len(data))
     except KeyError:
         raise DatasetError(f"{each.path} is missing") from None
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:

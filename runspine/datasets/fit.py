@@ -8,14 +8,15 @@ from runspine.datasets.manifest import Manifest
 from runspine.datasets.spaces import differ
 
 
-def unfit_env(manifest: Manifest, name: str, env: str, env_kwargs: dict[str, Any]) -> str:
-    """Why the dataset's env differs from the run's; empty when it does not."""
-    if manifest.env.rpartition(":")[2] != env.rpartition(":")[2]:
-        return f"dataset {name} is of {manifest.env}, and the run's env is {env}: set env: {manifest.env}"
-    if manifest.env_kwargs != env_kwargs:
+def unfit_env(
+    made_in: str, made_with: dict[str, Any], name: str, env: str, env_kwargs: dict[str, Any]
+) -> str:
+    """Why the env of a dataset and its arguments differ from the run's; empty when they do not."""
+    if made_in.rpartition(":")[2] != env.rpartition(":")[2]:
+        return f"dataset {name} is of {made_in}, and the run's env is {env}: set env: {made_in}"
+    if made_with != env_kwargs:
         return (
-            f"dataset {name} was made with env_kwargs {manifest.env_kwargs}, and the run has {env_kwargs}: "
-            "use the same"
+            f"dataset {name} was made with env_kwargs {made_with}, and the run has {env_kwargs}: use the same"
         )
     return ""
 

@@ -21,7 +21,6 @@ from runspine.spec.plain import fill_value, plain_value
 from runspine.spec.strict_yaml import node_of
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.facts_pb2 import CheckpointImported
-from runspine.wire.v1.spec_pb2 import RunSpec
 
 CHUNK_BYTES = 1 << 20
 TIMEOUT_SECONDS, POLL_SECONDS = 60.0, 0.2
@@ -94,21 +93,6 @@ def wait_until_good(client: Client, artifact: wire.Artifact, name: str) -> Regis
 def check_name(name: str) -> None:
     if not is_token(name):
         raise InvalidError(f"{name[:80]!r} cannot be a name: letters, digits, - and _, at most 64 of them")
-
-
-def resolve_dataset(client: Client, spec: RunSpec) -> None:
-    """Fill in the digest of the dataset that a spec names, and its env if it has none.
-
-    Raises RunNotFoundError.
-    """
-    if not spec.dataset.name or spec.dataset.digest:
-        return
-    found = find(client, spec.dataset.name)
-    spec.dataset.digest = found.artifact.digest
-    if not spec.env:
-        spec.env = found.env
-        for key, value in (found.meta.get("env_kwargs") or {}).items():
-            fill_value(spec.env_kwargs[key], node_of(value, key), key)
 
 
 def plain(found: RegisteredDataset) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def read_subjects(*streams: str) -> tuple[str, ...]:
 
 def _orchestrator() -> NatsRights:
     return NatsRights(
-        publish=("runs.*", "keys.*", "work.>", ECHO, "$JS.API.>"),
+        publish=("runs.*", "keys.*", "work.>", "caches.*", ECHO, "$JS.API.>"),
         subscribe=_own_inbox("orchestrator"),
         # It creates the streams, but no service may delete or restore the log. Heartbeats are not of the log.
         never_publish=(
@@ -80,7 +80,7 @@ def _worker() -> NatsRights:
             f"$JS.API.CONSUMER.MSG.NEXT.{WORK}.>",
             f"$JS.ACK.{WORK}.>",
         ),
-        subscribe=(*_own_inbox("worker"), "control.>"),
+        subscribe=(*_own_inbox("worker"), "control.>", "caches.*"),
     )
 
 

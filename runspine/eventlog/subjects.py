@@ -76,5 +76,9 @@ def control_subject(run_id: str) -> str:
     return f"control.{run_id}"
 
 
+def cache_subject(worker_id: str) -> str:
+    return f"caches.{worker_id}"
+
+
 def artifacts_subject(run_id: str) -> str:
     return f"artifacts.{run_id}"

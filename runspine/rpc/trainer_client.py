@@ -138,6 +138,10 @@ class Client:
     def workers(self) -> Sequence[Worker]:
         return self._call("ListWorkers", trainer.ListWorkersRequest(), trainer.ListWorkersResponse).workers
 
+    def prune_dataset_cache(self, worker_id: str, dataset: str) -> trainer.PruneDatasetCacheResponse:
+        request = trainer.PruneDatasetCacheRequest(worker_id=worker_id, dataset=dataset)
+        return self._call("PruneDatasetCache", request, trainer.PruneDatasetCacheResponse)
+
     def describe_log(self) -> Sequence[trainer.StreamInfo]:
         return self._call("DescribeLog", trainer.DescribeLogRequest(), trainer.DescribeLogResponse).streams
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from runspine.datasets.registry import resolve_dataset
 from runspine.domain.run import ENDED
 from runspine.errors import InvalidError, RefusedError, RunspineError
 from runspine.rpc.telemetry_client import TelemetryClient
@@ -78,8 +77,6 @@ class Sweeper:
         """Submit the runs of a trial; False when another sweeper has submitted this trial."""
         for seed in seeds:
             spec = self._plan.spec(number, point, seed)
-            if spec.HasField("dataset"):
-                resolve_dataset(self._client, spec)
             try:
                 answer = self._client.submit(spec, self._plan.key(number, seed))
             except InvalidError as error:

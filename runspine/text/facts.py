@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
+from runspine.domain.lineage import start_text
 from runspine.spec.plain import enum_word
 from runspine.text import artifact_facts
 from runspine.text.values import escaped, local_time, number, size, span
@@ -129,8 +130,7 @@ def _because(text: str) -> str:
 def _resumed(started: AttemptStarted) -> str:
     if not started.HasField("resumed_from"):
         return ""
-    origin = started.resumed_from
-    return f", resumed from step {origin.step:,} of attempt {origin.attempt}"
+    return f", {start_text(started.resumed_from)}"
 
 
 def _by(name: str) -> str:

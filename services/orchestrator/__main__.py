@@ -13,12 +13,13 @@ from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import ensure_streams
-from runspine.eventlog.subjects import ATTEMPTS, RUNS
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.rpc.server import check_listener, serving
 from runspine.runners import installed_runners
 from runspine.service.process import Health, open_link, run_service
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import LeaseTimeouts
+from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.metrics import BoardCollector
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
@@ -56,7 +57,8 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
             window=settings.offer_window,
         )
         installed = {name: runner.info() for name, runner in installed_runners().items()}
-        servicer = TrainerServicer(TrainerCalls(log, board, projector, scheduler, installed))
+        caches = CacheRequests(link, log, board, projector)
+        servicer = TrainerServicer(TrainerCalls(log, board, projector, scheduler, installed, caches))
         async with serving(settings, [SERVICE], lambda s: add_TrainerServiceServicer_to_server(servicer, s)):
             starting.clear()
             await run_loops(projector, scheduler, link, settings)
@@ -69,6 +71,7 @@ async def run_loops(
         await run_together(
             projector.follow(RUNS),
             projector.follow(ATTEMPTS),
+            projector.follow(ARTIFACTS),
             scheduler.follow_beats(),
             scheduler.run_reactions(),
             scheduler.run_leases(),

@@ -21,7 +21,7 @@ from runspine.services.worker.runners.interpreter import python_for
 from runspine.services.worker.settings import WorkerSettings
 from runspine.tasks import cancel_and_wait
 from runspine.wire.v1.facts_pb2 import Capacity, Fact, Progress, WorkerOffline, WorkerOnline
-from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, Waiting
+from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, CachedDataset, Waiting
 
 
 class HeldAttempt(Protocol):
@@ -97,7 +97,10 @@ class Heartbeat:
         await self._append(Fact(at=now_micros(), worker_offline=fact))
 
     async def beat(
-        self, held: Callable[[], Iterable[HeldAttempt]], waiting: Callable[[], list[Waiting]]
+        self,
+        held: Callable[[], Iterable[HeldAttempt]],
+        waiting: Callable[[], list[Waiting]],
+        cached: Callable[[], list[CachedDataset]],
     ) -> None:
         """Publish a heartbeat every second, until cancelled. Nothing is queued while NATS is unavailable."""
         while True:
@@ -109,6 +112,7 @@ class Heartbeat:
                     for attempt in held()
                 ],
                 waiting=waiting(),
+                cached_datasets=cached(),
             )
             if self._link.connected:
                 with contextlib.suppress(NatsUnreachableError):

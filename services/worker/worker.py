@@ -17,6 +17,7 @@ from runspine.services.worker.artifacts.pending import PendingArtifacts
 from runspine.services.worker.artifacts.uploads import Uploads
 from runspine.services.worker.attempt.attempt import Attempt
 from runspine.services.worker.attempt.recovery import Recovery
+from runspine.services.worker.claim.cache_reports import CacheReports
 from runspine.services.worker.claim.capacity import CapacityPool, measure
 from runspine.services.worker.claim.claim import Claim, Claimer
 from runspine.services.worker.claim.offers import OfferLease, OfferQueue
@@ -79,6 +80,9 @@ class Worker:
         self._claimer = self._make_claimer()
         self._heartbeat = Heartbeat(settings, link, self._fact_writer)
         self._held: dict[str, Attempt] = {}
+        self._cache_reports = CacheReports(
+            link, settings.worker_id, self._claimer.datasets, lambda: {a.dataset for a in self._held.values()}
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(settings.worker_slots)
         self._draining = asyncio.Event()
@@ -132,8 +136,10 @@ class Worker:
         # Uploads never end by themselves: if they fail, the worker drains and fails too.
         uploads.add_done_callback(lambda _: self._drain())
         beats = asyncio.create_task(
-            self._heartbeat.beat(self._reported_attempts, self._claimer.waiting), name="beats"
+            self._heartbeat.beat(self._reported_attempts, self._claimer.waiting, self._cache_reports.current),
+            name="beats",
         )
+        caches = asyncio.create_task(self._cache_reports.run(), name="caches")
         try:
             await self._unless_draining(self._recovery.recover())
             # A worker of one run takes no other offers, so it is not announced as online.
@@ -147,7 +153,7 @@ class Worker:
         finally:
             await self._recovery.leave()
             await self._heartbeat.leave()
-            await cancel_and_wait(uploads, beats)
+            await cancel_and_wait(uploads, beats, caches)
         if not uploads.cancelled():
             uploads.result()
 

@@ -26,16 +26,9 @@ def save_figure(path: Path, found: Comparison, *, metric: str, x_label: str, set
         for number, group in enumerate(found.groups):
             _draw(axes, group, number)
         if found.threshold_given:
-            axes.axhline(found.threshold, color="#888888", linewidth=1, linestyle=(0, (2, 2)))
-            axes.annotate(
-                f"threshold {found.threshold:g}",
-                (1, found.threshold),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="bottom",
-                fontsize=8,
-                color="#666666",
-            )
+            _draw_reference(axes, f"threshold {found.threshold:g}", found.threshold)
+        for line in found.references:
+            _draw_reference(axes, f"{line.label} {line.value:.4g}", line.value)
         axes.set_xlabel(x_label)
         axes.set_ylabel(_y_label(metric))
         axes.set_title(_title(found, settings), fontsize=9, color="#555555", fontweight="normal")
@@ -53,6 +46,20 @@ def _draw(axes: Any, group: ComparedGroup, number: int) -> None:
     axes.plot(band.x, band.y, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=3)
     if np.isfinite(band.low).any():
         axes.fill_between(band.x, band.low, band.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
+
+
+def _draw_reference(axes: Any, label: str, value: float) -> None:
+    """A dashed line over the whole width, with its name at the right end."""
+    axes.axhline(value, color="#888888", linewidth=1, linestyle=(0, (2, 2)))
+    axes.annotate(
+        label,
+        (1, value),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        fontsize=8,
+        color="#666666",
+    )
 
 
 def _legend(figure: Any, axes: Any, groups: int) -> None:

@@ -68,6 +68,11 @@ def echo_notes(found: Comparison, axis: str) -> None:
         )
     for group in found.groups:
         _note_group(group, unit)
+    if found.references:
+        levels = ", ".join(f"{escaped(line.label)} {_figure(line.value)}" for line in found.references)
+        note(f"of the dataset: {levels}")
+    if found.advice:
+        note(f"advice: {escaped(found.advice)}")
 
 
 def _note_group(group: ComparedGroup, unit: str) -> None:
@@ -96,6 +101,8 @@ def as_plain(found: Comparison, metric: str, axis: str, settings: Settings) -> d
         "settings": asdict(settings),
         "threshold": found.threshold,
         "area_end": found.area_end,
+        "references": [asdict(line) for line in found.references],
+        "advice": found.advice,
         "groups": [_plain_group(group) for group in found.groups],
     }
 

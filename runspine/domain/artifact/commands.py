@@ -65,6 +65,8 @@ class PruneTarget:
     size: int = 0
     kind: str = ""
     name: str = ""
+    # Its aliases do not hold it: they are removed with it, and an undo sets them again.
+    with_aliases: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,13 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Undo prunes."""
+    """Undo prunes; aliases that were removed with them are set again."""
 
     at: int
     digests: frozenset[str]
     by: str = ""
+    # Aliases that name something else by now.
+    taken: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

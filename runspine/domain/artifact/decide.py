@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runspine.domain.artifact.commands import (
     Activate,
     Command,
@@ -49,7 +51,7 @@ def decide(state: RunArtifacts, command: Command) -> list[Fact]:
         case Pin() | Unpin():
             return _pin(state, command)
         case Prune():
-            return [_pruned(command, target) for target in command.targets if _can_prune(state, target)]
+            return _prune(state, command)
         case Restore():
             return _restore(state, command)
         case Erase():
@@ -78,13 +80,13 @@ def obstacle(artifact: Artifact) -> str:
     return ""
 
 
-def hold_reason(state: RunArtifacts, artifact: Artifact) -> str:
-    """What protects an artifact from pruning; empty when nothing does."""
+def hold_reason(state: RunArtifacts, artifact: Artifact, *, with_aliases: bool = False) -> str:
+    """What protects an artifact from pruning; empty when nothing does. `with_aliases`: an alias does not."""
     if artifact.pinned:
         return "pinned"
     if state.pinned:
         return "its run is pinned"
-    if artifact.aliases:
+    if artifact.aliases and not with_aliases:
         return f"alias {artifact.aliases[0]}"
     if artifact.actors:
         return f"actor {artifact.actors[0]}"
@@ -154,10 +156,24 @@ def _pin(state: RunArtifacts, command: Pin | Unpin) -> list[Fact]:
 def _can_prune(state: RunArtifacts, target: PruneTarget) -> bool:
     """False for an artifact that was pinned since the plan was made, or is pruned already."""
     artifact = state.artifacts.get(target.digest)
-    return artifact is not None and artifact.keeping == KEPT and not hold_reason(state, artifact)
+    if artifact is None or artifact.keeping != KEPT:
+        return False
+    return not hold_reason(state, artifact, with_aliases=target.with_aliases)
 
 
-def _pruned(command: Prune, target: PruneTarget) -> Fact:
+def _prune(state: RunArtifacts, command: Prune) -> list[Fact]:
+    facts = []
+    for target in command.targets:
+        if not _can_prune(state, target):
+            continue
+        aliases = state.artifacts[target.digest].aliases
+        removed = [AliasRemoved(alias=alias, removed_by=command.by) for alias in aliases]
+        facts += [Fact(at=command.at, alias_removed=each) for each in removed]
+        facts.append(_pruned(command, target, aliases))
+    return facts
+
+
+def _pruned(command: Prune, target: PruneTarget, aliases: Sequence[str]) -> Fact:
     pruned = ArtifactPruned(
         digest=target.digest,
         size=target.size,
@@ -169,6 +185,7 @@ def _pruned(command: Prune, target: PruneTarget) -> Fact:
         pruned_by=command.by,
         undo_until=command.undo_until,
         term=command.term,
+        aliases=aliases,
     )
     return Fact(at=command.at, artifact_pruned=pruned)
 
@@ -179,15 +196,16 @@ def _restore(state: RunArtifacts, command: Restore) -> list[Fact]:
         for artifact in state.artifacts.values()
         if artifact.keeping == PRUNED and artifact.digest in command.digests
     ]
-    return [
-        Fact(
-            at=command.at,
-            artifact_restored=ArtifactRestored(
-                digest=artifact.digest, batch=artifact.batch, restored_by=command.by
-            ),
-        )
-        for artifact in sorted(found, key=lambda artifact: artifact.digest)
-    ]
+    facts = []
+    for artifact in sorted(found, key=lambda artifact: artifact.digest):
+        restored = ArtifactRestored(digest=artifact.digest, batch=artifact.batch, restored_by=command.by)
+        facts.append(Fact(at=command.at, artifact_restored=restored))
+        facts += [
+            Fact(at=command.at, alias_set=AliasSet(alias=alias, digest=artifact.digest, set_by=command.by))
+            for alias in artifact.pruned_aliases
+            if alias not in command.taken
+        ]
+    return facts
 
 
 def _erase(state: RunArtifacts, command: Erase) -> list[Fact]:

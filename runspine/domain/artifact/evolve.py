@@ -116,6 +116,7 @@ def _pruned(state: RunArtifacts, fact: Fact) -> None:
     artifact.keeping = PRUNED
     artifact.rule, artifact.batch = pruned.rule, pruned.batch
     artifact.pruned_at, artifact.undo_until = fact.at, pruned.undo_until
+    artifact.pruned_aliases[:] = pruned.aliases
 
 
 def _restored(state: RunArtifacts, fact: Fact) -> None:
@@ -128,6 +129,7 @@ def _keep(state: RunArtifacts, artifact: Artifact) -> None:
     artifact.keeping = KEPT
     artifact.rule = artifact.batch = ""
     artifact.pruned_at = artifact.undo_until = 0
+    del artifact.pruned_aliases[:]
 
 
 def _erased(state: RunArtifacts, fact: Fact) -> None:

@@ -147,7 +147,8 @@ ALGORITHMS: dict[str, tuple[str, Defaults]] = {
 def algo_info(name: str) -> AlgoInfo:
     summary, own = ALGORITHMS[name]
     defaults = {**_COMMON, **own, **_PROCESS}
-    return AlgoInfo(name=name, summary=summary, params=[_param(*item) for item in defaults.items()])
+    params = [_param(*item) for item in defaults.items()]
+    return AlgoInfo(name=name, summary=summary, params=params, warm_starts=True)
 
 
 def _param(name: str, default: float | int | bool | str | None) -> Param:

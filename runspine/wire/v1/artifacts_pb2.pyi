@@ -43,7 +43,7 @@ BEST_FIRST: CardOrder
 NEWEST_FIRST: CardOrder
 
 class Artifact(_message.Message):
-    __slots__ = ("run_id", "digest", "size", "key", "kind", "name", "attempt", "step", "meta", "produced_at", "integrity", "flaw", "checked_at", "keeping", "rule", "batch", "pruned_at", "undo_until", "pinned", "aliases", "actors", "productions", "return_then")
+    __slots__ = ("run_id", "digest", "size", "key", "kind", "name", "attempt", "step", "meta", "produced_at", "integrity", "flaw", "checked_at", "keeping", "rule", "batch", "pruned_at", "undo_until", "pinned", "aliases", "actors", "productions", "return_then", "pruned_aliases")
     class MetaEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class Artifact(_message.Message):
     ACTORS_FIELD_NUMBER: _ClassVar[int]
     PRODUCTIONS_FIELD_NUMBER: _ClassVar[int]
     RETURN_THEN_FIELD_NUMBER: _ClassVar[int]
+    PRUNED_ALIASES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     digest: str
     size: int
@@ -97,7 +98,8 @@ class Artifact(_message.Message):
     actors: _containers.RepeatedScalarFieldContainer[str]
     productions: _containers.RepeatedCompositeFieldContainer[_facts_pb2.ArtifactProduced]
     return_then: float
-    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ..., key: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., attempt: _Optional[int] = ..., step: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., produced_at: _Optional[int] = ..., integrity: _Optional[_Union[Integrity, str]] = ..., flaw: _Optional[str] = ..., checked_at: _Optional[int] = ..., keeping: _Optional[_Union[Keeping, str]] = ..., rule: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_at: _Optional[int] = ..., undo_until: _Optional[int] = ..., pinned: _Optional[bool] = ..., aliases: _Optional[_Iterable[str]] = ..., actors: _Optional[_Iterable[str]] = ..., productions: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., return_then: _Optional[float] = ...) -> None: ...
+    pruned_aliases: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ..., key: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., attempt: _Optional[int] = ..., step: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., produced_at: _Optional[int] = ..., integrity: _Optional[_Union[Integrity, str]] = ..., flaw: _Optional[str] = ..., checked_at: _Optional[int] = ..., keeping: _Optional[_Union[Keeping, str]] = ..., rule: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_at: _Optional[int] = ..., undo_until: _Optional[int] = ..., pinned: _Optional[bool] = ..., aliases: _Optional[_Iterable[str]] = ..., actors: _Optional[_Iterable[str]] = ..., productions: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., return_then: _Optional[float] = ..., pruned_aliases: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunArtifacts(_message.Message):
     __slots__ = ("run_id", "artifacts", "pinned", "imported", "imported_at", "last_pruned_at", "pruned_bytes")
@@ -234,7 +236,7 @@ class ListCheckpointsResponse(_message.Message):
     def __init__(self, cards: _Optional[_Iterable[_Union[CheckpointCard, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
 
 class CheckpointCard(_message.Message):
-    __slots__ = ("artifact", "run_name", "project", "env", "algo", "runner", "seed", "score", "aliases", "parent", "runners", "phase", "obstacle", "source")
+    __slots__ = ("artifact", "run_name", "project", "env", "algo", "runner", "seed", "score", "aliases", "parent", "runners", "phase", "obstacle", "source", "dataset")
     ARTIFACT_FIELD_NUMBER: _ClassVar[int]
     RUN_NAME_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
@@ -249,6 +251,7 @@ class CheckpointCard(_message.Message):
     PHASE_FIELD_NUMBER: _ClassVar[int]
     OBSTACLE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
     artifact: Artifact
     run_name: str
     project: str
@@ -263,7 +266,8 @@ class CheckpointCard(_message.Message):
     phase: _run_pb2.Phase
     obstacle: str
     source: str
-    def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ..., run_name: _Optional[str] = ..., project: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., seed: _Optional[int] = ..., score: _Optional[_Union[CardScore, _Mapping]] = ..., aliases: _Optional[_Iterable[str]] = ..., parent: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., runners: _Optional[_Iterable[_Union[RunnerFit, _Mapping]]] = ..., phase: _Optional[_Union[_run_pb2.Phase, str]] = ..., obstacle: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+    dataset: _spec_pb2.Dataset
+    def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ..., run_name: _Optional[str] = ..., project: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., seed: _Optional[int] = ..., score: _Optional[_Union[CardScore, _Mapping]] = ..., aliases: _Optional[_Iterable[str]] = ..., parent: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., runners: _Optional[_Iterable[_Union[RunnerFit, _Mapping]]] = ..., phase: _Optional[_Union[_run_pb2.Phase, str]] = ..., obstacle: _Optional[str] = ..., source: _Optional[str] = ..., dataset: _Optional[_Union[_spec_pb2.Dataset, _Mapping]] = ...) -> None: ...
 
 class CardScore(_message.Message):
     __slots__ = ("mean", "source", "episodes", "std")
@@ -528,16 +532,18 @@ class PruneItem(_message.Message):
     def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ..., run_name: _Optional[str] = ..., rule: _Optional[str] = ..., scope: _Optional[str] = ...) -> None: ...
 
 class PruneRequest(_message.Message):
-    __slots__ = ("run", "project", "token", "reference")
+    __slots__ = ("run", "project", "token", "reference", "with_aliases")
     RUN_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    WITH_ALIASES_FIELD_NUMBER: _ClassVar[int]
     run: str
     project: str
     token: str
     reference: str
-    def __init__(self, run: _Optional[str] = ..., project: _Optional[str] = ..., token: _Optional[str] = ..., reference: _Optional[str] = ...) -> None: ...
+    with_aliases: bool
+    def __init__(self, run: _Optional[str] = ..., project: _Optional[str] = ..., token: _Optional[str] = ..., reference: _Optional[str] = ..., with_aliases: _Optional[bool] = ...) -> None: ...
 
 class PruneResponse(_message.Message):
     __slots__ = ("batch", "pruned", "freed_bytes", "undo_until", "left")

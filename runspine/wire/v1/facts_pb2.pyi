@@ -307,16 +307,20 @@ class AttemptStarted(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ResumedFrom(_message.Message):
-    __slots__ = ("run_id", "attempt", "digest", "step")
+    __slots__ = ("run_id", "attempt", "digest", "step", "warm_start", "name")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    WARM_START_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     attempt: int
     digest: str
     step: int
-    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., digest: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+    warm_start: bool
+    name: str
+    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., digest: _Optional[str] = ..., step: _Optional[int] = ..., warm_start: _Optional[bool] = ..., name: _Optional[str] = ...) -> None: ...
 
 class ArtifactProduced(_message.Message):
     __slots__ = ("attempt", "kind", "name", "digest", "size", "key", "step", "meta")
@@ -582,7 +586,7 @@ class ArtifactUnpinned(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., unpinned_by: _Optional[str] = ...) -> None: ...
 
 class ArtifactPruned(_message.Message):
-    __slots__ = ("digest", "size", "kind", "name", "rule", "scope", "batch", "pruned_by", "undo_until", "term")
+    __slots__ = ("digest", "size", "kind", "name", "rule", "scope", "batch", "pruned_by", "undo_until", "term", "aliases")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -593,6 +597,7 @@ class ArtifactPruned(_message.Message):
     PRUNED_BY_FIELD_NUMBER: _ClassVar[int]
     UNDO_UNTIL_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
+    ALIASES_FIELD_NUMBER: _ClassVar[int]
     digest: str
     size: int
     kind: str
@@ -603,7 +608,8 @@ class ArtifactPruned(_message.Message):
     pruned_by: str
     undo_until: int
     term: int
-    def __init__(self, digest: _Optional[str] = ..., size: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., rule: _Optional[str] = ..., scope: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_by: _Optional[str] = ..., undo_until: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...
+    aliases: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, digest: _Optional[str] = ..., size: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., rule: _Optional[str] = ..., scope: _Optional[str] = ..., batch: _Optional[str] = ..., pruned_by: _Optional[str] = ..., undo_until: _Optional[int] = ..., term: _Optional[int] = ..., aliases: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ArtifactRestored(_message.Message):
     __slots__ = ("digest", "batch", "restored_by")

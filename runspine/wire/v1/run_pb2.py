@@ -28,7 +28,7 @@ from runspine.wire.v1 import runner_pb2 as runspine_dot_wire_dot_v1_dot_runner__
 from runspine.wire.v1 import spec_pb2 as runspine_dot_wire_dot_v1_dot_spec__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arunspine/wire/v1/run.proto\x12\x10runspine.wire.v1\x1a\x1crunspine/wire/v1/facts.proto\x1a runspine/wire/v1/preflight.proto\x1a\x1drunspine/wire/v1/runner.proto\x1a\x1brunspine/wire/v1/spec.proto\"\xf1\x04\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\'\n\x04spec\x18\x03 \x01(\x0b\x32\x19.runspine.wire.v1.RunSpec\x12&\n\x05phase\x18\x04 \x01(\x0e\x32\x17.runspine.wire.v1.Phase\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08priority\x18\x08 \x01(\r\x12\x31\n\x06labels\x18\t \x03(\x0b\x32!.runspine.wire.v1.Run.LabelsEntry\x12\x14\n\x0csubmitted_by\x18\n \x01(\t\x12\x0e\n\x06parent\x18\x0b \x01(\t\x12\x14\n\x0csubmitted_at\x18\x0c \x01(\x03\x12\x11\n\tqueued_at\x18\r \x01(\x03\x12\x12\n\nnot_before\x18\x0e \x01(\x03\x12\x12\n\nstarted_at\x18\x0f \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x10 \x01(\x03\x12\x12\n\nlast_heard\x18\x11 \x01(\x03\x12\x10\n\x08\x66\x61ilures\x18\x12 \x01(\r\x12\x0e\n\x06losses\x18\x13 \x01(\r\x12(\n\x06\x63ounts\x18\x14 \x01(\x0b\x32\x18.runspine.wire.v1.Counts\x12\x10\n\x08position\x18\x15 \x01(\x04\x12\x18\n\x10\x66ruitless_losses\x18\x16 \x01(\r\x12.\n\tpreflight\x18\x17 \x01(\x0b\x32\x1b.runspine.wire.v1.Preflight\x12\x12\n\nhand_backs\x18\x18 \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd6\x04\n\x07\x41ttempt\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x12\n\nstarted_at\x18\x06 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x07 \x01(\x03\x12/\n\x06\x65xited\x18\x08 \x01(\x0b\x32\x1f.runspine.wire.v1.AttemptExited\x12,\n\x08progress\x18\t \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\x12\x33\n\x0cresumed_from\x18\n \x01(\x0b\x32\x1d.runspine.wire.v1.ResumedFrom\x12\x35\n\tartifacts\x18\x0b \x03(\x0b\x32\".runspine.wire.v1.ArtifactProduced\x12\x19\n\x11\x61rtifacts_pending\x18\x0c \x01(\r\x12\x39\n\x08versions\x18\r \x03(\x0b\x32\'.runspine.wire.v1.Attempt.VersionsEntry\x12\x35\n\tdescribed\x18\x0e \x01(\x0b\x32\".runspine.wire.v1.TrainerDescribed\x12,\n\x08tracking\x18\x0f \x01(\x0b\x32\x1a.runspine.wire.v1.Tracking\x12\x19\n\x11\x66older_removed_at\x18\x14 \x01(\x03\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"=\n\x0e\x41ttemptHistory\x12+\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x19.runspine.wire.v1.Attempt\"\xb4\x02\n\x06Worker\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05pools\x18\x03 \x03(\t\x12\r\n\x05slots\x18\x04 \x01(\r\x12-\n\x07runners\x18\x05 \x03(\x0b\x32\x1c.runspine.wire.v1.RunnerInfo\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x0e\n\x06online\x18\x07 \x01(\x08\x12\r\n\x05since\x18\x08 \x01(\x03\x12\x12\n\nlast_heard\x18\t \x01(\x03\x12\x0f\n\x07running\x18\n \x03(\t\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12,\n\x08\x63\x61pacity\x18\x0c \x01(\x0b\x32\x1a.runspine.wire.v1.Capacity\x12\x30\n\x07machine\x18\x14 \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\"\xc6\x01\n\x04\x42\x65\x61t\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12/\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1d.runspine.wire.v1.AttemptBeat\x12*\n\x07waiting\x18\x04 \x03(\x0b\x32\x19.runspine.wire.v1.Waiting\x12\x10\n\x08\x64isk_mib\x18\x05 \x01(\x04\x12\x30\n\x07machine\x18\n \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\"\xa4\x01\n\rMachineStatus\x12\x12\n\ndisk_total\x18\x01 \x01(\x04\x12\x11\n\tdisk_free\x18\x02 \x01(\x04\x12\x18\n\x10run_folder_bytes\x18\x03 \x01(\x04\x12\x13\n\x0brun_folders\x18\x04 \x01(\r\x12)\n\x04gpus\x18\x05 \x03(\x0b\x32\x1b.runspine.wire.v1.GpuStatus\x12\x12\n\ngpu_driver\x18\x06 \x01(\t\"\xa4\x01\n\tGpuStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0cmemory_total\x18\x03 \x01(\x04\x12\x13\n\x0bmemory_used\x18\x04 \x01(\x04\x12\x18\n\x0butilisation\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0btemperature\x18\x06 \x01(\x01H\x01\x88\x01\x01\x42\x0e\n\x0c_utilisationB\x0e\n\x0c_temperature\")\n\x07Waiting\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\\\n\x0b\x41ttemptBeat\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12,\n\x08progress\x18\x03 \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\"H\n\x05Offer\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\"\xcd\x01\n\x08Snapshot\x12\x12\n\nprojection\x18\x01 \x01(\t\x12\x0e\n\x06schema\x18\x02 \x01(\r\x12\x38\n\x07\x63ursors\x18\x03 \x03(\x0b\x32\'.runspine.wire.v1.Snapshot.CursorsEntry\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\n\n\x02\x61t\x18\x05 \x01(\x03\x1aH\n\x0c\x43ursorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.runspine.wire.v1.Cursor:\x02\x38\x01\"*\n\x06\x43ursor\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"\xb0\x01\n\rRegistryState\x12\x30\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1f.runspine.wire.v1.RegistryEntry\x12=\n\x07\x61liases\x18\x02 \x03(\x0b\x32,.runspine.wire.v1.RegistryState.AliasesEntry\x1a.\n\x0c\x41liasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa3\x02\n\rRegistryEntry\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04size\x18\x05 \x01(\x04\x12\x0c\n\x04step\x18\x06 \x01(\x04\x12\x0b\n\x03\x65nv\x18\x07 \x01(\t\x12\x0c\n\x04\x61lgo\x18\x08 \x01(\t\x12\x0e\n\x06runner\x18\t \x01(\t\x12\x37\n\x04meta\x18\n \x03(\x0b\x32).runspine.wire.v1.RegistryEntry.MetaEntry\x12\x10\n\x08obstacle\x18\x0b \x01(\t\x1a\x44\n\tMetaEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"\xed\x01\n\nBoardState\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.runspine.wire.v1.Run\x12<\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32*.runspine.wire.v1.BoardState.AttemptsEntry\x12)\n\x07workers\x18\x03 \x03(\x0b\x32\x18.runspine.wire.v1.Worker\x1aQ\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12/\n\x05value\x18\x02 \x01(\x0b\x32 .runspine.wire.v1.AttemptHistory:\x02\x38\x01*\x8b\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\r\n\tSUBMITTED\x10\x01\x12\n\n\x06QUEUED\x10\x02\x12\x0b\n\x07RUNNING\x10\x03\x12\t\n\x05STALE\x10\x04\x12\x0e\n\nCANCELLING\x10\x05\x12\r\n\tCOMPLETED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\r\n\tCANCELLED\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arunspine/wire/v1/run.proto\x12\x10runspine.wire.v1\x1a\x1crunspine/wire/v1/facts.proto\x1a runspine/wire/v1/preflight.proto\x1a\x1drunspine/wire/v1/runner.proto\x1a\x1brunspine/wire/v1/spec.proto\"\xf1\x04\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\'\n\x04spec\x18\x03 \x01(\x0b\x32\x19.runspine.wire.v1.RunSpec\x12&\n\x05phase\x18\x04 \x01(\x0e\x32\x17.runspine.wire.v1.Phase\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08priority\x18\x08 \x01(\r\x12\x31\n\x06labels\x18\t \x03(\x0b\x32!.runspine.wire.v1.Run.LabelsEntry\x12\x14\n\x0csubmitted_by\x18\n \x01(\t\x12\x0e\n\x06parent\x18\x0b \x01(\t\x12\x14\n\x0csubmitted_at\x18\x0c \x01(\x03\x12\x11\n\tqueued_at\x18\r \x01(\x03\x12\x12\n\nnot_before\x18\x0e \x01(\x03\x12\x12\n\nstarted_at\x18\x0f \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x10 \x01(\x03\x12\x12\n\nlast_heard\x18\x11 \x01(\x03\x12\x10\n\x08\x66\x61ilures\x18\x12 \x01(\r\x12\x0e\n\x06losses\x18\x13 \x01(\r\x12(\n\x06\x63ounts\x18\x14 \x01(\x0b\x32\x18.runspine.wire.v1.Counts\x12\x10\n\x08position\x18\x15 \x01(\x04\x12\x18\n\x10\x66ruitless_losses\x18\x16 \x01(\r\x12.\n\tpreflight\x18\x17 \x01(\x0b\x32\x1b.runspine.wire.v1.Preflight\x12\x12\n\nhand_backs\x18\x18 \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd6\x04\n\x07\x41ttempt\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x12\n\nstarted_at\x18\x06 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x07 \x01(\x03\x12/\n\x06\x65xited\x18\x08 \x01(\x0b\x32\x1f.runspine.wire.v1.AttemptExited\x12,\n\x08progress\x18\t \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\x12\x33\n\x0cresumed_from\x18\n \x01(\x0b\x32\x1d.runspine.wire.v1.ResumedFrom\x12\x35\n\tartifacts\x18\x0b \x03(\x0b\x32\".runspine.wire.v1.ArtifactProduced\x12\x19\n\x11\x61rtifacts_pending\x18\x0c \x01(\r\x12\x39\n\x08versions\x18\r \x03(\x0b\x32\'.runspine.wire.v1.Attempt.VersionsEntry\x12\x35\n\tdescribed\x18\x0e \x01(\x0b\x32\".runspine.wire.v1.TrainerDescribed\x12,\n\x08tracking\x18\x0f \x01(\x0b\x32\x1a.runspine.wire.v1.Tracking\x12\x19\n\x11\x66older_removed_at\x18\x14 \x01(\x03\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"=\n\x0e\x41ttemptHistory\x12+\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x19.runspine.wire.v1.Attempt\"\xee\x02\n\x06Worker\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05pools\x18\x03 \x03(\t\x12\r\n\x05slots\x18\x04 \x01(\r\x12-\n\x07runners\x18\x05 \x03(\x0b\x32\x1c.runspine.wire.v1.RunnerInfo\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x0e\n\x06online\x18\x07 \x01(\x08\x12\r\n\x05since\x18\x08 \x01(\x03\x12\x12\n\nlast_heard\x18\t \x01(\x03\x12\x0f\n\x07running\x18\n \x03(\t\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12,\n\x08\x63\x61pacity\x18\x0c \x01(\x0b\x32\x1a.runspine.wire.v1.Capacity\x12\x30\n\x07machine\x18\x14 \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\x12\x38\n\x0f\x63\x61\x63hed_datasets\x18\x15 \x03(\x0b\x32\x1f.runspine.wire.v1.CachedDataset\"\x80\x02\n\x04\x42\x65\x61t\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12/\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1d.runspine.wire.v1.AttemptBeat\x12*\n\x07waiting\x18\x04 \x03(\x0b\x32\x19.runspine.wire.v1.Waiting\x12\x10\n\x08\x64isk_mib\x18\x05 \x01(\x04\x12\x30\n\x07machine\x18\n \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\x12\x38\n\x0f\x63\x61\x63hed_datasets\x18\x0b \x03(\x0b\x32\x1f.runspine.wire.v1.CachedDataset\"?\n\rCachedDataset\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x0f\n\x07used_at\x18\x03 \x01(\x03\"*\n\nCachePrune\x12\x0f\n\x07\x64igests\x18\x01 \x03(\t\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\"\xa4\x01\n\rMachineStatus\x12\x12\n\ndisk_total\x18\x01 \x01(\x04\x12\x11\n\tdisk_free\x18\x02 \x01(\x04\x12\x18\n\x10run_folder_bytes\x18\x03 \x01(\x04\x12\x13\n\x0brun_folders\x18\x04 \x01(\r\x12)\n\x04gpus\x18\x05 \x03(\x0b\x32\x1b.runspine.wire.v1.GpuStatus\x12\x12\n\ngpu_driver\x18\x06 \x01(\t\"\xa4\x01\n\tGpuStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0cmemory_total\x18\x03 \x01(\x04\x12\x13\n\x0bmemory_used\x18\x04 \x01(\x04\x12\x18\n\x0butilisation\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0btemperature\x18\x06 \x01(\x01H\x01\x88\x01\x01\x42\x0e\n\x0c_utilisationB\x0e\n\x0c_temperature\")\n\x07Waiting\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\\\n\x0b\x41ttemptBeat\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12,\n\x08progress\x18\x03 \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\"H\n\x05Offer\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\"\xcd\x01\n\x08Snapshot\x12\x12\n\nprojection\x18\x01 \x01(\t\x12\x0e\n\x06schema\x18\x02 \x01(\r\x12\x38\n\x07\x63ursors\x18\x03 \x03(\x0b\x32\'.runspine.wire.v1.Snapshot.CursorsEntry\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\n\n\x02\x61t\x18\x05 \x01(\x03\x1aH\n\x0c\x43ursorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.runspine.wire.v1.Cursor:\x02\x38\x01\"*\n\x06\x43ursor\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"\xe2\x01\n\rRegistryState\x12\x30\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1f.runspine.wire.v1.RegistryEntry\x12=\n\x07\x61liases\x18\x02 \x03(\x0b\x32,.runspine.wire.v1.RegistryState.AliasesEntry\x12\x0f\n\x07partial\x18\x03 \x01(\x08\x1aO\n\x0c\x41liasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.runspine.wire.v1.RegistryAlias:\x02\x38\x01\"\xa6\x02\n\rRegistryEntry\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0b\n\x03\x65nv\x18\x05 \x01(\t\x12\x0c\n\x04\x61lgo\x18\x06 \x01(\t\x12\x0e\n\x06runner\x18\x07 \x01(\t\x12\x42\n\nenv_kwargs\x18\x08 \x03(\x0b\x32..runspine.wire.v1.RegistryEntry.EnvKwargsEntry\x12\x0f\n\x07problem\x18\t \x01(\t\x12\x0e\n\x06pruned\x18\n \x01(\t\x1aI\n\x0e\x45nvKwargsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"/\n\rRegistryAlias\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\xa0\x02\n\nBoardState\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.runspine.wire.v1.Run\x12<\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32*.runspine.wire.v1.BoardState.AttemptsEntry\x12)\n\x07workers\x18\x03 \x03(\x0b\x32\x18.runspine.wire.v1.Worker\x12\x31\n\x08registry\x18\x04 \x01(\x0b\x32\x1f.runspine.wire.v1.RegistryState\x1aQ\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12/\n\x05value\x18\x02 \x01(\x0b\x32 .runspine.wire.v1.AttemptHistory:\x02\x38\x01*\x8b\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\r\n\tSUBMITTED\x10\x01\x12\n\n\x06QUEUED\x10\x02\x12\x0b\n\x07RUNNING\x10\x03\x12\t\n\x05STALE\x10\x04\x12\x0e\n\nCANCELLING\x10\x05\x12\r\n\tCOMPLETED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\r\n\tCANCELLED\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,12 +43,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SNAPSHOT_CURSORSENTRY']._serialized_options = b'8\001'
   _globals['_REGISTRYSTATE_ALIASESENTRY']._loaded_options = None
   _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_options = b'8\001'
-  _globals['_REGISTRYENTRY_METAENTRY']._loaded_options = None
-  _globals['_REGISTRYENTRY_METAENTRY']._serialized_options = b'8\001'
+  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._loaded_options = None
+  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_options = b'8\001'
   _globals['_BOARDSTATE_ATTEMPTSENTRY']._loaded_options = None
   _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_options = b'8\001'
-  _globals['_PHASE']._serialized_start=3487
-  _globals['_PHASE']._serialized_end=3626
+  _globals['_PHASE']._serialized_start=3865
+  _globals['_PHASE']._serialized_end=4004
   _globals['_RUN']._serialized_start=173
   _globals['_RUN']._serialized_end=798
   _globals['_RUN_LABELSENTRY']._serialized_start=753
@@ -60,35 +60,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ATTEMPTHISTORY']._serialized_start=1401
   _globals['_ATTEMPTHISTORY']._serialized_end=1462
   _globals['_WORKER']._serialized_start=1465
-  _globals['_WORKER']._serialized_end=1773
-  _globals['_BEAT']._serialized_start=1776
-  _globals['_BEAT']._serialized_end=1974
-  _globals['_MACHINESTATUS']._serialized_start=1977
-  _globals['_MACHINESTATUS']._serialized_end=2141
-  _globals['_GPUSTATUS']._serialized_start=2144
-  _globals['_GPUSTATUS']._serialized_end=2308
-  _globals['_WAITING']._serialized_start=2310
-  _globals['_WAITING']._serialized_end=2351
-  _globals['_ATTEMPTBEAT']._serialized_start=2353
-  _globals['_ATTEMPTBEAT']._serialized_end=2445
-  _globals['_OFFER']._serialized_start=2447
-  _globals['_OFFER']._serialized_end=2519
-  _globals['_SNAPSHOT']._serialized_start=2522
-  _globals['_SNAPSHOT']._serialized_end=2727
-  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_start=2655
-  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_end=2727
-  _globals['_CURSOR']._serialized_start=2729
-  _globals['_CURSOR']._serialized_end=2771
-  _globals['_REGISTRYSTATE']._serialized_start=2774
-  _globals['_REGISTRYSTATE']._serialized_end=2950
-  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_start=2904
-  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_end=2950
-  _globals['_REGISTRYENTRY']._serialized_start=2953
-  _globals['_REGISTRYENTRY']._serialized_end=3244
-  _globals['_REGISTRYENTRY_METAENTRY']._serialized_start=3176
-  _globals['_REGISTRYENTRY_METAENTRY']._serialized_end=3244
-  _globals['_BOARDSTATE']._serialized_start=3247
-  _globals['_BOARDSTATE']._serialized_end=3484
-  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_start=3403
-  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_end=3484
+  _globals['_WORKER']._serialized_end=1831
+  _globals['_BEAT']._serialized_start=1834
+  _globals['_BEAT']._serialized_end=2090
+  _globals['_CACHEDDATASET']._serialized_start=2092
+  _globals['_CACHEDDATASET']._serialized_end=2155
+  _globals['_CACHEPRUNE']._serialized_start=2157
+  _globals['_CACHEPRUNE']._serialized_end=2199
+  _globals['_MACHINESTATUS']._serialized_start=2202
+  _globals['_MACHINESTATUS']._serialized_end=2366
+  _globals['_GPUSTATUS']._serialized_start=2369
+  _globals['_GPUSTATUS']._serialized_end=2533
+  _globals['_WAITING']._serialized_start=2535
+  _globals['_WAITING']._serialized_end=2576
+  _globals['_ATTEMPTBEAT']._serialized_start=2578
+  _globals['_ATTEMPTBEAT']._serialized_end=2670
+  _globals['_OFFER']._serialized_start=2672
+  _globals['_OFFER']._serialized_end=2744
+  _globals['_SNAPSHOT']._serialized_start=2747
+  _globals['_SNAPSHOT']._serialized_end=2952
+  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_start=2880
+  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_end=2952
+  _globals['_CURSOR']._serialized_start=2954
+  _globals['_CURSOR']._serialized_end=2996
+  _globals['_REGISTRYSTATE']._serialized_start=2999
+  _globals['_REGISTRYSTATE']._serialized_end=3225
+  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_start=3146
+  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_end=3225
+  _globals['_REGISTRYENTRY']._serialized_start=3228
+  _globals['_REGISTRYENTRY']._serialized_end=3522
+  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_start=3449
+  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_end=3522
+  _globals['_REGISTRYALIAS']._serialized_start=3524
+  _globals['_REGISTRYALIAS']._serialized_end=3571
+  _globals['_BOARDSTATE']._serialized_start=3574
+  _globals['_BOARDSTATE']._serialized_end=3862
+  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_start=3781
+  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_end=3862
 # @@protoc_insertion_point(module_scope)

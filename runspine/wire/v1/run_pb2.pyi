@@ -141,7 +141,7 @@ class AttemptHistory(_message.Message):
     def __init__(self, attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
 
 class Worker(_message.Message):
-    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine")
+    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine", "cached_datasets")
     ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +155,7 @@ class Worker(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
+    CACHED_DATASETS_FIELD_NUMBER: _ClassVar[int]
     id: str
     host: str
     pools: _containers.RepeatedScalarFieldContainer[str]
@@ -168,23 +169,44 @@ class Worker(_message.Message):
     reason: str
     capacity: _facts_pb2.Capacity
     machine: MachineStatus
-    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ...) -> None: ...
+    cached_datasets: _containers.RepeatedCompositeFieldContainer[CachedDataset]
+    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ...) -> None: ...
 
 class Beat(_message.Message):
-    __slots__ = ("worker_id", "at", "attempts", "waiting", "disk_mib", "machine")
+    __slots__ = ("worker_id", "at", "attempts", "waiting", "disk_mib", "machine", "cached_datasets")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     DISK_MIB_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
+    CACHED_DATASETS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     at: int
     attempts: _containers.RepeatedCompositeFieldContainer[AttemptBeat]
     waiting: _containers.RepeatedCompositeFieldContainer[Waiting]
     disk_mib: int
     machine: MachineStatus
-    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., disk_mib: _Optional[int] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ...) -> None: ...
+    cached_datasets: _containers.RepeatedCompositeFieldContainer[CachedDataset]
+    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., disk_mib: _Optional[int] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ...) -> None: ...
+
+class CachedDataset(_message.Message):
+    __slots__ = ("digest", "bytes", "used_at")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    USED_AT_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    bytes: int
+    used_at: int
+    def __init__(self, digest: _Optional[str] = ..., bytes: _Optional[int] = ..., used_at: _Optional[int] = ...) -> None: ...
+
+class CachePrune(_message.Message):
+    __slots__ = ("digests", "all")
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    all: bool
+    def __init__(self, digests: _Optional[_Iterable[str]] = ..., all: _Optional[bool] = ...) -> None: ...
 
 class MachineStatus(_message.Message):
     __slots__ = ("disk_total", "disk_free", "run_folder_bytes", "run_folders", "gpus", "gpu_driver")
@@ -278,23 +300,25 @@ class Cursor(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class RegistryState(_message.Message):
-    __slots__ = ("entries", "aliases")
+    __slots__ = ("entries", "aliases", "partial")
     class AliasesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+        value: RegistryAlias
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[RegistryAlias, _Mapping]] = ...) -> None: ...
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     ALIASES_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[RegistryEntry]
-    aliases: _containers.ScalarMap[str, str]
-    def __init__(self, entries: _Optional[_Iterable[_Union[RegistryEntry, _Mapping]]] = ..., aliases: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    aliases: _containers.MessageMap[str, RegistryAlias]
+    partial: bool
+    def __init__(self, entries: _Optional[_Iterable[_Union[RegistryEntry, _Mapping]]] = ..., aliases: _Optional[_Mapping[str, RegistryAlias]] = ..., partial: _Optional[bool] = ...) -> None: ...
 
 class RegistryEntry(_message.Message):
-    __slots__ = ("run_id", "digest", "kind", "name", "size", "step", "env", "algo", "runner", "meta", "obstacle")
-    class MetaEntry(_message.Message):
+    __slots__ = ("run_id", "digest", "kind", "name", "env", "algo", "runner", "env_kwargs", "problem", "pruned")
+    class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -305,28 +329,34 @@ class RegistryEntry(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     ALGO_FIELD_NUMBER: _ClassVar[int]
     RUNNER_FIELD_NUMBER: _ClassVar[int]
-    META_FIELD_NUMBER: _ClassVar[int]
-    OBSTACLE_FIELD_NUMBER: _ClassVar[int]
+    ENV_KWARGS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    PRUNED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     digest: str
     kind: str
     name: str
-    size: int
-    step: int
     env: str
     algo: str
     runner: str
-    meta: _containers.MessageMap[str, _spec_pb2.Value]
-    obstacle: str
-    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., size: _Optional[int] = ..., step: _Optional[int] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., obstacle: _Optional[str] = ...) -> None: ...
+    env_kwargs: _containers.MessageMap[str, _spec_pb2.Value]
+    problem: str
+    pruned: str
+    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., problem: _Optional[str] = ..., pruned: _Optional[str] = ...) -> None: ...
+
+class RegistryAlias(_message.Message):
+    __slots__ = ("run_id", "digest")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    digest: str
+    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class BoardState(_message.Message):
-    __slots__ = ("runs", "attempts", "workers")
+    __slots__ = ("runs", "attempts", "workers", "registry")
     class AttemptsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -337,7 +367,9 @@ class BoardState(_message.Message):
     RUNS_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[Run]
     attempts: _containers.MessageMap[str, AttemptHistory]
     workers: _containers.RepeatedCompositeFieldContainer[Worker]
-    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., attempts: _Optional[_Mapping[str, AttemptHistory]] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ...) -> None: ...
+    registry: RegistryState
+    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., attempts: _Optional[_Mapping[str, AttemptHistory]] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ..., registry: _Optional[_Union[RegistryState, _Mapping]] = ...) -> None: ...

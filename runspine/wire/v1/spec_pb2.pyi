@@ -197,14 +197,16 @@ class Capture(_message.Message):
     def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ...) -> None: ...
 
 class WarmStart(_message.Message):
-    __slots__ = ("run_id", "digest", "name")
+    __slots__ = ("run_id", "digest", "name", "given")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     digest: str
     name: str
-    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    given: str
+    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., name: _Optional[str] = ..., given: _Optional[str] = ...) -> None: ...
 
 class Evaluation(_message.Message):
     __slots__ = ("digest", "run_id", "name", "episodes", "batches", "repeat", "stochastic", "video_frames")

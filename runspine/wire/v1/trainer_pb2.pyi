@@ -11,6 +11,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class PruneDatasetCacheRequest(_message.Message):
+    __slots__ = ("worker_id", "dataset")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    dataset: str
+    def __init__(self, worker_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
+
+class PruneDatasetCacheResponse(_message.Message):
+    __slots__ = ("workers", "digest")
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    workers: _containers.RepeatedCompositeFieldContainer[_run_pb2.Worker]
+    digest: str
+    def __init__(self, workers: _Optional[_Iterable[_Union[_run_pb2.Worker, _Mapping]]] = ..., digest: _Optional[str] = ...) -> None: ...
+
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key")
     SPEC_FIELD_NUMBER: _ClassVar[int]

@@ -89,6 +89,11 @@ class TrainerServiceStub:
                 request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListWorkersRequest.SerializeToString,
                 response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListWorkersResponse.FromString,
                 _registered_method=True)
+        self.PruneDatasetCache = channel.unary_unary(
+                '/runspine.wire.v1.TrainerService/PruneDatasetCache',
+                request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.PruneDatasetCacheRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.PruneDatasetCacheResponse.FromString,
+                _registered_method=True)
         self.ReadLog = channel.unary_stream(
                 '/runspine.wire.v1.TrainerService/ReadLog',
                 request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ReadLogRequest.SerializeToString,
@@ -174,6 +179,14 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PruneDatasetCache(self, request, context):
+        """Asks workers to remove datasets from their disks. ListWorkers shows within seconds what is left: what a
+        trainer uses, and what was used in the last minute, stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadLog(self, request, context):
         """Stored commits as they are, for tail, export and verify.
         """
@@ -245,6 +258,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.ListWorkers,
                     request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListWorkersRequest.FromString,
                     response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListWorkersResponse.SerializeToString,
+            ),
+            'PruneDatasetCache': grpc.unary_unary_rpc_method_handler(
+                    servicer.PruneDatasetCache,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.PruneDatasetCacheRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.PruneDatasetCacheResponse.SerializeToString,
             ),
             'ReadLog': grpc.unary_stream_rpc_method_handler(
                     servicer.ReadLog,
@@ -554,6 +572,33 @@ class TrainerService:
             '/runspine.wire.v1.TrainerService/ListWorkers',
             runspine_dot_wire_dot_v1_dot_trainer__pb2.ListWorkersRequest.SerializeToString,
             runspine_dot_wire_dot_v1_dot_trainer__pb2.ListWorkersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PruneDatasetCache(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.TrainerService/PruneDatasetCache',
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.PruneDatasetCacheRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.PruneDatasetCacheResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -67,7 +67,9 @@ class RetentionCalls(ArtifactServiceServicer):
     async def Prune(self, request: wire.PruneRequest, _: Any) -> wire.PruneResponse:
         by = caller.get()
         if request.reference:
-            pruned = await self._context.pruner.prune_by_hand(self._context.find(request.reference), by)
+            pruned = await self._context.pruner.prune_by_hand(
+                self._context.find(request.reference), by, with_aliases=request.with_aliases
+            )
         else:
             plan = await self._plan(request.run, request.project)
             if request.token and request.token != plan.token:

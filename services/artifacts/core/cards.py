@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from runspine.domain.artifact.decide import obstacle
 from runspine.domain.artifact_kinds import LOADABLE
+from runspine.domain.dataset_tag import tagged_dataset
+from runspine.domain.runner_abilities import can_warm_start
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.core.ranking import Ranking, score
 from runspine.wire.v1.artifacts_pb2 import (
@@ -18,7 +20,9 @@ from runspine.wire.v1.artifacts_pb2 import (
 )
 from runspine.wire.v1.facts_pb2 import ResumedFrom
 from runspine.wire.v1.runner_pb2 import RunnerInfo
-from runspine.wire.v1.spec_pb2 import EVALUATE
+from runspine.wire.v1.spec_pb2 import EVALUATE, Dataset
+
+MIN_DIGEST_PREFIX = 6
 
 
 def card(catalog: ArtifactCatalog, ranking: Ranking, artifact: Artifact) -> CheckpointCard:
@@ -34,10 +38,11 @@ def card(catalog: ArtifactCatalog, ranking: Ranking, artifact: Artifact) -> Chec
         score=score(catalog, artifact, this.env),
         aliases=ranking.aliases(artifact),
         parent=_parent(catalog, artifact),
-        runners=_fits(catalog, this.runner),
+        runners=_fits(catalog, this.runner, this.algo),
         phase=this.phase,
         obstacle=obstacle(artifact),
         source=this.source,
+        dataset=learned_from(catalog, artifact),
     )
 
 
@@ -51,7 +56,9 @@ def select(
         for entry in run_artifacts
         if _matches(ranking, entry.run_id, request)
         for artifact in entry.artifacts.values()
-        if artifact.kind in LOADABLE and (request.with_pruned or artifact.keeping == KEPT)
+        if artifact.kind in LOADABLE
+        and (request.with_pruned or artifact.keeping == KEPT)
+        and _is_of_dataset(catalog, artifact, request.dataset)
     ]
     if not request.all and not run_id:
         found = [artifact for artifact in found if _stands_out(ranking, artifact)]
@@ -81,6 +88,29 @@ def _matches(ranking: Ranking, run_id: str, request: ListCheckpointsRequest) -> 
     )
 
 
+def learned_from(catalog: ArtifactCatalog, artifact: Artifact) -> Dataset | None:
+    """The dataset of a checkpoint: as tagged, or as its run's spec states for those of earlier releases."""
+    if (tagged := tagged_dataset(artifact.meta)) is not None:
+        return tagged
+    known = catalog.runs.get(artifact.run_id)
+    return known.run.spec.dataset if known is not None and known.run.spec.dataset.digest else None
+
+
+def _is_of_dataset(catalog: ArtifactCatalog, artifact: Artifact, wanted: str) -> bool:
+    """Whether a checkpoint learned from the dataset with this name or beginning of a digest.
+
+    A name stands for what it names now, or for what it named when the run was submitted.
+    """
+    if not wanted:
+        return True
+    found = learned_from(catalog, artifact)
+    if found is None:
+        return False
+    current = catalog.aliases.get(wanted, ("", ""))[1]
+    prefix = len(wanted) >= MIN_DIGEST_PREFIX and found.digest.startswith(wanted)
+    return found.name == wanted or found.digest == current or prefix
+
+
 def _stands_out(ranking: Ranking, artifact: Artifact) -> bool:
     """Whether a checkpoint is best, latest, named, pinned, used by an actor or unusable; others are listed
     on request."""
@@ -94,17 +124,17 @@ def _parent(catalog: ArtifactCatalog, artifact: Artifact) -> ResumedFrom | None:
     return known.starts[artifact.attempt]
 
 
-def _fits(catalog: ArtifactCatalog, runner: str) -> list[RunnerFit]:
+def _fits(catalog: ArtifactCatalog, runner: str, algo: str) -> list[RunnerFit]:
     info = catalog.runners.get(runner)
     if info is None:
         return [RunnerFit(runner=runner)] if runner else []
-    return [RunnerFit(runner=runner, uses=_uses(info))]
+    return [RunnerFit(runner=runner, uses=_uses(info, algo))]
 
 
-def _uses(info: RunnerInfo) -> list[str]:
+def _uses(info: RunnerInfo, algo: str) -> list[str]:
     abilities = (
         (info.resumes, "resume"),
-        (info.warm_starts, "warm start"),
+        (can_warm_start(info, algo), "warm start"),
         (EVALUATE in info.modes, "evaluate"),
     )
     return [use for able, use in abilities if able]

@@ -26,6 +26,8 @@ class PlannedPrune:
     artifact: Artifact
     rule: str
     scope: str
+    # Its aliases do not hold it.
+    with_aliases: bool = False
 
 
 @dataclass(slots=True)
@@ -269,9 +271,9 @@ def _needed(catalog: ArtifactCatalog) -> dict[tuple[str, str], str]:
             source, digest = spec.warm_start.run_id, spec.warm_start.digest
             places = [(source, digest)] if digest else _newest(catalog, source)
             found.update(dict.fromkeys(places, why))
-        if spec.evaluation.digest:
-            for owner in catalog.owners.get(spec.evaluation.digest, ()):
-                found[owner, spec.evaluation.digest] = why
+        for digest in (spec.evaluation.digest, spec.dataset.digest):
+            for owner in catalog.owners.get(digest, ()) if digest else ():
+                found[owner, digest] = why
     return found
 
 

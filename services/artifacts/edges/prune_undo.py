@@ -50,7 +50,7 @@ class PruneUndo:
             chosen = sorted(digests)
             for start in range(0, len(chosen), MAX_FACTS):
                 part = frozenset(chosen[start : start + MAX_FACTS])
-                await self._handler.command(run_id, Restore(now_micros(), part, by))
+                await self._handler.command(run_id, Restore(now_micros(), part, by, self._taken(pruned)))
         await self._store.restore_all({digest: keys[digest] for digest in back})
         problems = await self._verification.verify_all(back, "undo")
         restored = []
@@ -63,6 +63,12 @@ class PruneUndo:
             else:
                 restored.append(again)
         return restored, lost
+
+    def _taken(self, artifacts: list[Artifact]) -> frozenset[str]:
+        """Aliases of pruned artifacts that name something else by now."""
+        return frozenset(
+            alias for each in artifacts for alias in each.pruned_aliases if alias in self._catalog.aliases
+        )
 
 
 def _what(artifact: Artifact) -> str:

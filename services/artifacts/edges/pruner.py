@@ -86,7 +86,7 @@ class Pruner:
         except (ConflictError, CorruptError, UnknownOutcomeError) as error:
             done.left.append(f"run {run_id}: {error}")
             return
-        gone = {fact.artifact_pruned.digest for fact in handled.facts}
+        gone = {fact.artifact_pruned.digest for fact in handled.facts if fact.HasField("artifact_pruned")}
         done.undo_until = max(done.undo_until, undo_until)
         for item in items:
             if item.artifact.digest in gone:
@@ -94,16 +94,21 @@ class Pruner:
             else:
                 done.left.append(f"{item.artifact.name} of run {run_id} has changed meanwhile")
 
-    async def prune_by_hand(self, artifact: Artifact, by: str) -> PruneResult:
-        """Prune one artifact regardless of the rules. Raises RunRefusedError when it must stay."""
+    async def prune_by_hand(self, artifact: Artifact, by: str, *, with_aliases: bool = False) -> PruneResult:
+        """Prune one artifact regardless of the rules, and of its aliases when those are removed as well.
+
+        Raises RunRefusedError when it must stay.
+        """
         await self._handler.catch_up()
         planner = Planner(self._catalog, Ranking(self._catalog), now_micros())
-        why = hold_reason(self._catalog.run_artifacts[artifact.run_id], artifact) or planner.needed(artifact)
+        entry = self._catalog.run_artifacts[artifact.run_id]
+        why = hold_reason(entry, artifact, with_aliases=with_aliases) or planner.needed(artifact)
         if why:
             raise RunRefusedError(f"{artifact.name} ({artifact.digest[:12]}) stays: {why}")
         if artifact.keeping != KEPT:
             raise RunRefusedError(obstacle(artifact))
-        return await self.carry_out(PrunePlan([PlannedPrune(artifact, BY_HAND, "")]), by)
+        item = PlannedPrune(artifact, BY_HAND, "", with_aliases=with_aliases)
+        return await self.carry_out(PrunePlan([item]), by)
 
     def _profile(self, run_id: str) -> RetentionProfile:
         known = self._catalog.runs.get(run_id)
@@ -116,4 +121,12 @@ class Pruner:
 
 def _target(item: PlannedPrune) -> PruneTarget:
     artifact = item.artifact
-    return PruneTarget(artifact.digest, item.rule, item.scope, artifact.size, artifact.kind, artifact.name)
+    return PruneTarget(
+        artifact.digest,
+        item.rule,
+        item.scope,
+        artifact.size,
+        artifact.kind,
+        artifact.name,
+        item.with_aliases,
+    )

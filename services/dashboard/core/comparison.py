@@ -9,6 +9,7 @@ from typing import Any
 from runspine.compare.comparison import ComparedGroup, Comparison, Settings, compare
 from runspine.compare.curves import Curve, curve_of, seconds_since
 from runspine.compare.groups import group_runs, member_of
+from runspine.compare.references import Reference
 from runspine.errors import InvalidError
 from runspine.services.dashboard.core.run_row import finite_or_none
 from runspine.wire.v1.run_pb2 import Run
@@ -27,6 +28,7 @@ def compare_runs(
     statistic: str,
     by: Sequence[str],
     each: bool,
+    lines: Sequence[Reference] = (),
 ) -> Comparison:
     """Compare runs in groups; with `each`, every run is its own group.
 
@@ -42,7 +44,8 @@ def compare_runs(
     if statistic not in STATISTICS:
         raise InvalidError(f"stat {statistic!r} is not one of {', '.join(STATISTICS)}")
     groups = group_runs(members, ["name"] if each else by)
-    return compare(groups, nonempty, Settings(points=200, statistic=statistic, samples=BOOTSTRAP_SAMPLES))
+    settings = Settings(points=200, statistic=statistic, samples=BOOTSTRAP_SAMPLES)
+    return compare(groups, nonempty, settings, lines)
 
 
 def _curve(run: Run, series: Series, axis: str) -> Curve:
@@ -51,7 +54,7 @@ def _curve(run: Run, series: Series, axis: str) -> Curve:
 
 
 def as_curves(found: Comparison) -> list[dict[str, Any]]:
-    """Curves as the chart takes them, with the interval as the band."""
+    """Curves as the chart takes them, with the interval as the band; then the lines of datasets."""
     return [
         {
             "name": f"{group.label} ({_runs(len(group.seeds))})",
@@ -63,6 +66,24 @@ def as_curves(found: Comparison) -> list[dict[str, Any]]:
             "high": group.band.high.tolist(),
         }
         for group in found.groups
+    ] + _reference_curves(found)
+
+
+def _reference_curves(found: Comparison) -> list[dict[str, Any]]:
+    """Horizontal lines over the whole range."""
+    ends = [float(end) for group in found.groups for end in (group.band.x[0], group.band.x[-1])]
+    return [
+        {
+            "name": f"{line.label} {_short(line.value)}",
+            "exact": True,
+            "reference": True,
+            "points": 0,
+            "x": [min(ends), max(ends)],
+            "y": [line.value, line.value],
+            "low": [],
+            "high": [],
+        }
+        for line in found.references
     ]
 
 

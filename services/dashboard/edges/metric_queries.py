@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from runspine.compare.comparison import Comparison
+from runspine.compare.references import MAX_DATASETS, DatasetReturns, dataset_returns, references
 from runspine.errors import InvalidError, RunspineError
 from runspine.services.dashboard.core.comparison import compare_runs
 from runspine.services.dashboard.edges.backend import Access
+from runspine.wire.v1.artifacts_pb2 import GetArtifactRequest
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.telemetry_pb2 import (
     ENV_STEP,
@@ -80,6 +83,18 @@ async def query_comparison(
         answer = await access.call("telemetry", "QueryMetrics", message)
         if answer.series:
             found[run.id] = answer.series[0]
+    lines = references(await _dataset_returns(access, runs), metric, {})
     return await asyncio.to_thread(
-        compare_runs, runs, found, axis=axis, statistic=statistic, by=by, each=each
+        compare_runs, runs, found, axis=axis, statistic=statistic, by=by, each=each, lines=lines
     )
+
+
+async def _dataset_returns(access: Access, runs: Sequence[Run]) -> list[DatasetReturns]:
+    """Returns of the datasets that the runs learned from; those that are gone are left out."""
+    named = {run.spec.dataset.digest: run.spec.dataset.name for run in runs if run.spec.dataset.digest}
+    found = []
+    for digest, name in list(named.items())[:MAX_DATASETS]:
+        with contextlib.suppress(RunspineError):
+            answer = await access.call("artifacts", "Get", GetArtifactRequest(reference=digest))
+            found.append(dataset_returns(name or digest[:12], answer.artifact.meta))
+    return found

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from nicegui import ui
 
+from runspine.compare.references import default_metrics
 from runspine.domain.run import ENDED
 from runspine.errors import RunspineError
 from runspine.services.dashboard.core.comparison import STATISTICS, as_rows
@@ -117,12 +118,13 @@ class ComparePage:
         self._runs = runs
         if not choice.metric:
             choice.metric = next(
-                (name for name in RETURN_METRICS if name in names),
+                (name for name in default_metrics(run.spec for run in runs) if name in names),
                 (order_metrics(names) or [RETURN_METRICS[0]])[0],
             )
         with self._body:
             self._controls(order_metrics(names))
             self._chart = ui.column().classes("w-full")
+            self._advice = ui.label().classes("rs-quiet")
             self._table = ui.table(columns=[], rows=[], row_key="group")
             self._table.props("dense flat wrap-cells").classes("rs-card w-full")
             await self._draw_figures()
@@ -170,10 +172,11 @@ class ComparePage:
                 self._visitor.access, choice.runs, choice.metric, choice.axis, choice.stat, (), choice.each
             )
         except RunspineError:
-            self._table.rows = []
+            self._table.rows, self._advice.text = [], ""
             return  # the chart shows the error
         self._table.columns = table_columns(choice.axis)
         self._table.rows = as_rows(found)
+        self._advice.text = found.advice[:1].upper() + found.advice[1:]
 
     async def _grow(self) -> None:
         table = self._context.runs.table

@@ -180,7 +180,7 @@ export default {
       }
       const dates = this.dates();
       this.data.forEach((one, index) => {
-        const colour = colours[index % colours.length];
+        const colour = one.reference ? ink : colours[index % colours.length];
         const x = dates ? one.x.map((value) => value / 1000) : one.x;
         const line = smooth(one.y, this.smoothing);
         if (!one.exact && one.low.length && !this.logarithmic) {
@@ -192,8 +192,8 @@ export default {
           series.push({ type: "line", symbol: "none", silent: true, animation: false, data: x.map((v, i) => [v, positive(one.y[i])]), lineStyle: { color: colour, width: 1, opacity: 0.25 } });
         }
         series.push({
-          name: one.label, type: "line", symbol: one.exact && x.length < 100 ? "circle" : "none", symbolSize: 4, animation: false,
-          data: x.map((v, i) => [v, positive(line[i])]), lineStyle: { color: colour, width: 1.6 }, itemStyle: { color: colour },
+          name: one.label, type: "line", symbol: one.exact && !one.reference && x.length < 100 ? "circle" : "none", symbolSize: 4, animation: false,
+          data: x.map((v, i) => [v, positive(line[i])]), lineStyle: { color: colour, width: one.reference ? 1 : 1.6, type: one.reference ? "dashed" : "solid" }, itemStyle: { color: colour },
         });
       });
       const named = this.data.length > 1;

@@ -1,4 +1,4 @@
-"""The board: a projection of every run, attempt and worker. Pure; the projector feeds it."""
+"""The board: a projection of runs, attempts, workers and the registry. Pure; the projector feeds it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from bisect import bisect_left, insort
 from runspine.domain.run.attempts import apply_attempt, find_attempt, newest_tracking
 from runspine.domain.run.evolve import ENDED, apply
 from runspine.eventlog import Recorded
-from runspine.eventlog.subjects import ATTEMPTS, RUNS
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
+from runspine.services.orchestrator.core.registry import Registry
 from runspine.wire.v1.facts_pb2 import Fact, Progress, Tracking
 from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Beat, BoardState, Run, Worker
 
@@ -17,16 +18,18 @@ MAX_WAIT_REASON_AGE_MICROS = 15_000_000
 
 
 class Board:
-    """The orchestrator's projection of runs, attempts and workers."""
+    """The orchestrator's projection of runs, attempts, workers and the registry."""
 
     name = "orchestrator"
-    schema = 1
-    streams: tuple[str, ...] = (RUNS, ATTEMPTS)
+    # 2: with the registry, and a cursor on ARTIFACTS.
+    schema = 2
+    streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, AttemptHistory] = {}
         self.workers: dict[str, Worker] = {}
+        self.registry = Registry()
         self.open: set[str] = set()
         self.touched: set[str] = set()
         self.ids: list[str] = []
@@ -47,6 +50,9 @@ class Board:
         elif kind == "workers":
             for fact in recorded.commit.facts:
                 self._apply_worker(key, fact)
+        elif kind == "artifacts":
+            for fact in recorded.commit.facts:
+                self.registry.apply(key, fact)
 
     def apply_heartbeat(self, beat: Beat, stored_at: int) -> None:
         """Take over what a worker reports of itself, its attempts and the runs it could not claim."""
@@ -55,6 +61,8 @@ class Board:
             worker.last_heard = max(worker.last_heard, stored_at)
             worker.running[:] = [attempt.run_id for attempt in beat.attempts]
             worker.machine.CopyFrom(beat.machine)
+            del worker.cached_datasets[:]
+            worker.cached_datasets.extend(beat.cached_datasets)
         for attempt in beat.attempts:
             if attempt.run_id in self.open:
                 self._live[attempt.run_id] = (attempt.attempt, attempt.progress)
@@ -135,6 +143,7 @@ class Board:
             key = _field(1, run_id.encode())
             parts.append(_field(2, key + _field(2, history.SerializeToString())))
         parts.extend(_field(3, worker.SerializeToString()) for worker in self.workers.values())
+        parts.append(_field(4, self.registry.dump().SerializeToString()))
         return b"".join(parts)
 
     def load(self, state: bytes) -> None:
@@ -142,6 +151,7 @@ class Board:
         self.runs = {run.id: run for run in loaded.runs}
         self.attempts = {run_id: loaded.attempts[run_id] for run_id in loaded.attempts}
         self.workers = {worker.id: worker for worker in loaded.workers}
+        self.registry.load(loaded.registry)
         self.ids = sorted(self.runs)
         self._names = {run.name: run.id for run in loaded.runs}
         self.open = {run.id for run in loaded.runs if run.phase not in ENDED}

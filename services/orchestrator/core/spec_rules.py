@@ -15,9 +15,9 @@ from runspine.domain.defaults import (
     DEFAULT_PRIORITY,
     DEFAULT_SEED,
 )
+from runspine.domain.runner_abilities import can_warm_start, warm_start_subject
 from runspine.errors import Violation
 from runspine.eventlog.subjects import is_token
-from runspine.ids import is_ulid
 from runspine.services.orchestrator.core.dataset_rules import dataset_violations
 from runspine.services.orchestrator.core.evaluation_rules import evaluation_violations
 from runspine.services.orchestrator.core.fork_rules import fork_violations
@@ -168,9 +168,8 @@ def _warm_start(spec: RunSpec) -> Iterator[Violation]:
     if not spec.HasField("warm_start"):
         return
     wanted = spec.warm_start
-    if not is_ulid(wanted.run_id):
-        what = f"{wanted.run_id[:80]!r} is not the id of a run: give all 26 characters"
-        yield Violation("spec.warm_start.run_id", what)
+    if _CONTROL.search(wanted.given) or len(wanted.given) > MAX_TEXT:
+        yield Violation("spec.warm_start.given", "is filled in by the service: remove it")
     if wanted.digest and not _DIGEST.match(wanted.digest):
         what = f"{wanted.digest[:80]!r} is not a SHA-256: 64 characters 0-9 a-f, or empty for the newest"
         yield Violation("spec.warm_start.digest", what)
@@ -235,8 +234,8 @@ def _runner(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> Iterator[Violat
         )
     if spec.command and not info.takes_command:
         yield Violation("spec.command", f"runner {info.name} makes its own command: remove it and use params")
-    if spec.HasField("warm_start") and not info.warm_starts:
-        what = f"runner {info.name} cannot begin with another run's checkpoint: remove it"
+    if spec.HasField("warm_start") and not can_warm_start(info, spec.algo):
+        what = f"{warm_start_subject(info, spec.algo)} cannot begin with another run's checkpoint: remove it"
         yield Violation("spec.warm_start", what)
     if info.needs_gpu and not spec.gpus:
         yield Violation("spec.gpus", f"runner {info.name} needs a GPU: set gpus to 1 or more")

@@ -28,6 +28,8 @@ from runspine.services.orchestrator.core.spec_rules import (
     violations,
     with_defaults,
 )
+from runspine.services.orchestrator.edges.cache_requests import CacheRequests
+from runspine.services.orchestrator.edges.name_lookup import look_up_names
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.watch import MORE_STREAMS, more_streams, watch_all, watch_run
 from runspine.spec.nearest import not_accepted
@@ -50,6 +52,7 @@ class TrainerCalls:
     projector: Projector
     scheduler: Scheduler
     installed: dict[str, RunnerInfo]
+    caches: CacheRequests
 
     def runners(self) -> dict[str, RunnerInfo]:
         """Runners that workers report, and those installed in this process."""
@@ -73,7 +76,7 @@ class TrainerServicer(TrainerServiceServicer):
         return await self._submit(spec, request.idempotency_key, parent=old.id)
 
     async def Validate(self, request: wire.ValidateRequest, _: Any) -> wire.ValidateResponse:
-        spec = self._checked(request.spec)
+        spec = await self._checked(request.spec)
         return wire.ValidateResponse(spec=spec, notices=self._notices(spec))
 
     async def Cancel(self, request: wire.CancelRequest, _: Any) -> wire.CancelResponse:
@@ -136,6 +139,11 @@ class TrainerServicer(TrainerServiceServicer):
         workers = self._trainer.board.workers
         return wire.ListWorkersResponse(workers=[workers[name] for name in sorted(workers)])
 
+    async def PruneDatasetCache(
+        self, request: wire.PruneDatasetCacheRequest, _: Any
+    ) -> wire.PruneDatasetCacheResponse:
+        return await self._trainer.caches.prune(request)
+
     async def ReadLog(self, request: wire.ReadLogRequest, _: Any) -> AsyncIterator[wire.LogRecord]:
         _known_stream(request.stream)
         records = self._trainer.event_log.follow(
@@ -166,7 +174,7 @@ class TrainerServicer(TrainerServiceServicer):
         return response
 
     async def _submit(self, given: RunSpec, key: str, parent: str) -> wire.SubmitResponse:
-        spec = self._checked(given)
+        spec = await self._checked(given)
         at = now_micros()
         run_id, name = new_ulid(), spec.name or run_name(spec.env, spec.algo or _program(spec), spec.seed, at)
         if key:
@@ -195,12 +203,13 @@ class TrainerServicer(TrainerServiceServicer):
             raise InvalidInputError([Violation("idempotency_key", what)])
         return reserved
 
-    def _checked(self, given: RunSpec) -> RunSpec:
-        runners = self._trainer.runners()
-        found = violations(given, runners) or capacity_violations(given, self._trainer.board.workers.values())
+    async def _checked(self, given: RunSpec) -> RunSpec:
+        runners, board = self._trainer.runners(), self._trainer.board
+        spec, unknown = await look_up_names(self._trainer.event_log, self._trainer.projector, board, given)
+        found = [*violations(spec, runners), *unknown] or capacity_violations(spec, board.workers.values())
         if found:
             raise InvalidInputError(found)
-        return with_defaults(given, runners)
+        return with_defaults(spec, runners)
 
     def _notices(self, spec: RunSpec) -> list[str]:
         workers = [w for w in self._trainer.board.workers.values() if w.online and spec.pool in w.pools]

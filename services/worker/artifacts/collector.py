@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from runspine.domain.artifact_kinds import VIDEO
+from runspine.domain.artifact_kinds import LOADABLE, VIDEO
 from runspine.services.worker.artifacts.clip_meta import read_clip_meta
 from runspine.services.worker.artifacts.discovery import discover, event_files_in
 from runspine.services.worker.artifacts.intents import UploadRefusedError
@@ -33,13 +33,16 @@ class ArtifactCollector:
         run_dir: Path,
         redact: Redactor,
         report: Report,
+        tag: Mapping[str, Any] | None = None,
     ) -> None:
+        """`tag` is added to the metadata of every checkpoint, whatever the trainer gives."""
         self._uploads = uploads
         self._run_id = run_id
         self._attempt = attempt
         self._run_dir = run_dir
         self._redact = redact
         self._report = report
+        self._tag = dict(tag or {})
         self._announced = announced
         self._queue: asyncio.Queue[tuple[int, dict[str, Any], int]] = asyncio.Queue()
         # Path and digest of the files collected so far.
@@ -91,6 +94,12 @@ class ArtifactCollector:
                 "write each one to a file of its own, or to a draft that is then renamed"
             )
 
+    def _tagged(self, event: dict[str, Any]) -> dict[str, Any]:
+        meta = event.get("meta") or {}
+        if not self._tag or event.get("kind") not in LOADABLE or not isinstance(meta, dict):
+            return event
+        return {**event, "meta": {**meta, **self._tag}}
+
     async def _drain_queue(self) -> None:
         assert self._task
         done = asyncio.create_task(self._queue.join())
@@ -127,7 +136,7 @@ class ArtifactCollector:
         try:
             intent = await asyncio.to_thread(
                 self._uploads.intents.accept,
-                event,
+                self._tagged(event),
                 self._run_id,
                 self._attempt,
                 self._run_dir,

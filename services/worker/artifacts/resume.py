@@ -11,8 +11,10 @@ from pathlib import Path
 
 import structlog
 
+from runspine.domain.artifact import IMPORTS
 from runspine.domain.artifact_kinds import CHECKPOINT
 from runspine.domain.downloads import DOWNLOADS
+from runspine.domain.lineage import start_text
 from runspine.domain.run.attempts import find_attempt
 from runspine.eventlog.subjects import attempts_subject
 from runspine.play.actor_names import checkpoint_of
@@ -173,15 +175,24 @@ async def _warm_start(
     fact_writer: FactWriter, blobs: Blobs, missing: MissingObjects, run: Run, run_dir: Path
 ) -> AttemptStart:
     wanted = run.spec.warm_start
-    history = await fact_writer.read(attempts_subject(wanted.run_id))
-    found = [each for each in checkpoints(history) if wanted.digest in ("", each.digest)]
+    imported = wanted.run_id.startswith(IMPORTS)
+    if imported:
+        # An import is on no worker's history: the service has stored its digest in the spec.
+        found = [await stored_artifact(blobs, wanted.digest, wanted.name)]
+    else:
+        history = await fact_writer.read(attempts_subject(wanted.run_id))
+        found = [each for each in checkpoints(history) if wanted.digest in ("", each.digest)]
     if not found:
         which = f"no checkpoint {wanted.digest}" if wanted.digest else "no checkpoint"
         return AttemptStart(obstacle=f"warm start: run {wanted.run_id} has {which}")
     start = await _first_good(blobs, missing, wanted.run_id, found, run_dir, WARM_START)
     if start.path is None:
-        why = f"warm start: no checkpoint of run {wanted.run_id} can be used: {'; '.join(start.notes)}"
+        whose = f"{'import' if imported else 'run'} {wanted.run_id}"
+        why = f"warm start: no checkpoint of {whose} can be used: {'; '.join(start.notes)}"
         return AttemptStart(obstacle=why, notes=start.notes, damaged=start.damaged)
+    assert start.source is not None, "a start with a path has a source"
+    start.source.warm_start, start.source.name = True, wanted.given or wanted.name
+    start.notes[-1] = start_text(start.source)
     return start
 
 
@@ -215,8 +226,7 @@ async def _first_good(
         source = ResumedFrom(
             run_id=run_id, attempt=artifact.attempt, digest=artifact.digest, step=artifact.step
         )
-        what = "resumes" if kind == RESUME else f"starts warm with run {run_id},"
-        notes.append(f"{what} from the checkpoint at step {artifact.step} of attempt {artifact.attempt}")
+        notes.append(f"resumes from the checkpoint at step {artifact.step} of attempt {artifact.attempt}")
         return AttemptStart(path, kind, source, notes, damaged=damaged)
     return AttemptStart(notes=notes, damaged=damaged)
 

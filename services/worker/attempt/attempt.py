@@ -10,6 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from runspine.clock import now_micros
+from runspine.domain.dataset_tag import dataset_tag
 from runspine.domain.run import fold
 from runspine.eventlog import EventLog
 from runspine.eventlog.connection import NatsConnection
@@ -87,6 +88,8 @@ class Attempt:
         self.claim = claim
         self.run_id = claim.run.id
         self.number = claim.attempt
+        # SHA-256 of what it learns from; empty without a dataset.
+        self.dataset = claim.run.spec.dataset.digest
         self._settings = settings
         self._link = link
         self._log = event_log
@@ -107,6 +110,7 @@ class Attempt:
             prepared.run_dir,
             prepared.redact,
             self._log_line,
+            dataset_tag(claim.run.spec),
         )
         self._telemetry.on_artifact(self._collector.announce)
         self._reports = TrainerReports(self.number, prepared.run_dir, self._telemetry, self._append)

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from runspine.clock import now_micros
+from runspine.domain.dataset_tag import dataset_tag
 from runspine.domain.run import fold
 from runspine.eventlog import CorruptError
 from runspine.eventlog.subjects import attempts_subject, run_subject
@@ -150,7 +151,14 @@ class Recovery:
         redact = Redactor(known_secrets(spec, self._environment))
         run_dir = Path(entry.directory)
         collector = ArtifactCollector(
-            self._uploads, announced, entry.run_id, entry.attempt, run_dir, redact, self._note
+            self._uploads,
+            announced,
+            entry.run_id,
+            entry.attempt,
+            run_dir,
+            redact,
+            self._note,
+            dataset_tag(spec),
         )
         await collector.collect_announced()
 

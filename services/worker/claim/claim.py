@@ -95,7 +95,7 @@ class Claimer:
             settings.checkpoint_patience,
             stale_seconds=MISSING_STALE_SECONDS,
         )
-        self._datasets = DatasetCache(
+        self.datasets = DatasetCache(
             settings.worker_dir / "datasets",
             blobs,
             self._missing,
@@ -241,7 +241,7 @@ class Claimer:
             self._waiting[run.id] = (text, time.monotonic() + REASON_SECONDS)
 
         try:
-            found = await self._datasets.get(wanted, report)
+            found = await self.datasets.get(wanted, report)
         except DatasetError as error:
             return replace(start, obstacle=str(error))
         except BlobsUnavailableError as error:

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from runspine.storage.keys import artifact_key
 from runspine.storage.missing import MissingObjects
 from runspine.tasks import cancel_and_wait
 from runspine.wire.v1.facts_pb2 import ArtifactProduced
+from runspine.wire.v1.run_pb2 import CachedDataset
 from runspine.wire.v1.spec_pb2 import Dataset
 
 log = structlog.get_logger()
@@ -75,6 +76,33 @@ class DatasetCache:
             os.utime(path)
             await asyncio.to_thread(self._evict, wanted.digest)
             return Cached(path, found, notes)
+
+    def contents(self) -> list[CachedDataset]:
+        """The datasets on this host, the most recently used first. Blocks."""
+        found = []
+        for path in self._folders():
+            with contextlib.suppress(FileNotFoundError):  # evicted meanwhile
+                used_at = int(path.stat().st_mtime * 1e6)
+                found.append(CachedDataset(digest=path.name, bytes=_bytes(path), used_at=used_at))
+        return sorted(found, key=lambda each: -each.used_at)
+
+    async def prune(self, wanted: Collection[str] | None, in_use: Collection[str], fresh: float) -> list[str]:
+        """Remove these datasets, or all; those in use, and those used in the last `fresh` seconds, stay."""
+        removed = []
+        for path in await asyncio.to_thread(self._folders):
+            if (wanted is not None and path.name not in wanted) or path.name in in_use:
+                continue
+            async with self._locks[path.name]:
+                if path.is_dir() and time.time() - path.stat().st_mtime > fresh:
+                    await asyncio.to_thread(remove, path)
+                    removed.append(path.name)
+        return removed
+
+    def _folders(self) -> list[Path]:
+        """Folders of datasets; drafts and those being removed begin with a dot."""
+        if not self._folder.is_dir():
+            return []
+        return [path for path in self._folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
 
     async def _check_copy(self, wanted: Dataset, notes: list[str]) -> Manifest | None:
         path = self._folder / wanted.digest
@@ -145,11 +173,7 @@ class DatasetCache:
     def _evict(self, but: str, at_most: int | None = None) -> None:
         """Evict until the rest is within the limit; what a trainer may still read stays."""
         limit = self._limit if at_most is None else at_most
-        kept = sorted(
-            (path.stat().st_mtime, path)
-            for path in self._folder.iterdir()
-            if path.is_dir() and not path.name.startswith(".")
-        )
+        kept = sorted((path.stat().st_mtime, path) for path in self._folders())
         total = sum(_bytes(path) for _, path in kept)
         for used, path in kept:
             if total <= limit:

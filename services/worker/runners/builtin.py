@@ -68,7 +68,8 @@ class BuiltinRunner:
 def algo_info(name: str) -> AlgoInfo:
     """Summary and parameters of an algorithm, read from its source."""
     source = (ALGORITHMS / f"{name}.py").read_text()
-    return AlgoInfo(name=name, summary=summary_of(source), params=params_of(source, without=FROM_SPEC))
+    params = params_of(source, without=FROM_SPEC)
+    return AlgoInfo(name=name, summary=summary_of(source), params=params, warm_starts=True)
 
 
 def command(python: str, spec: RunSpec) -> list[str]:

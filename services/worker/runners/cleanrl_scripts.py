@@ -64,7 +64,7 @@ class CleanrlScript:
         params = [param for param in self.params if param.name not in FROM_SPEC]
         if self.evaluates:
             params.append(_evaluation_video())
-        return AlgoInfo(name=self.name, summary=self.docs, params=params)
+        return AlgoInfo(name=self.name, summary=self.docs, params=params, warm_starts=False)
 
 
 def _evaluation_video() -> Param:

@@ -87,6 +87,8 @@ def algo_info(name: str) -> AlgoInfo:
         summary=summary_of(source),
         params=params_of(source, without=FROM_SPEC),
         needs_dataset=name != RECORD,
+        # A recording plays with the policy that it starts with.
+        warm_starts=True,
     )
 
 
@@ -111,7 +113,7 @@ def check_dataset(spec: RunSpec, run_dir: Path, spaces: EnvSpaces) -> None:
         from_text(each.kind, each.text) for each in (spaces.observations, spaces.actions)
     )
     given: dict[str, Any] = env_kwargs(spec)
-    if why := unfit_env(manifest, name, spec.env, given) or unfit_spaces(
+    if why := unfit_env(manifest.env, manifest.env_kwargs, name, spec.env, given) or unfit_spaces(
         manifest, name, observations, actions
     ):
         raise NotReadyError(why)

@@ -56,7 +56,7 @@ class CorlScript:
         params = [param for param in self.params if param.name not in taken]
         for param in params:
             param.required = False
-        return AlgoInfo(name=self.name, summary=summary, params=params, needs_dataset=True)
+        return AlgoInfo(name=self.name, summary=summary, params=params, needs_dataset=True, warm_starts=False)
 
 
 def script_infos(environment: Mapping[str, str]) -> list[AlgoInfo]:

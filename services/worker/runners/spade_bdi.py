@@ -74,7 +74,8 @@ class SpadeBdiRunner:
 def _algo() -> AlgoInfo:
     source = (FOLDER / "args.py").read_text()
     summary = "tabular Q-learning; the agent's plans decide when it explores"
-    return AlgoInfo(name=ALGO, summary=summary, params=params_of(source, without=FROM_SPEC))
+    params = params_of(source, without=FROM_SPEC)
+    return AlgoInfo(name=ALGO, summary=summary, params=params, warm_starts=True)
 
 
 def command(python: str, spec: RunSpec, params: dict[str, Any]) -> list[str]:

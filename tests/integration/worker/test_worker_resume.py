@@ -182,6 +182,7 @@ async def test_a_run_can_begin_with_another_runs_checkpoint(bay: Bay) -> None:
     await bay.exited(newest)
     source = (await bay.start_of(newest, 1)).resumed_from
     assert (source.run_id, source.digest, source.step) == (old, last.digest, 3)
+    assert f"started warm from step 3 of attempt 1 of run {old}" in await bay.remarks(newest)
     assert "from 3 warm_start" in await bay.texts(newest)
     chosen = await bay.count(2, warm_start=WarmStart(run_id=old, digest=first.digest))
     await bay.exited(chosen)
@@ -193,6 +194,21 @@ async def test_a_run_can_begin_with_another_runs_checkpoint(bay: Bay) -> None:
         exited = await bay.exited(await bay.count(1, warm_start=wanted))
         assert exited.outcome == NOT_STARTED
         assert reason in exited.reason
+
+
+async def test_a_run_can_begin_with_an_imported_checkpoint(bay: Bay) -> None:
+    bay.worker()
+    old = await bay.count(3)
+    await bay.exited(old)
+    last = (await bay.artifacts(old))[-1]
+    place = f"import-{last.digest[:32]}"
+    wanted = WarmStart(run_id=place, digest=last.digest, name="weights.json", given="champion")
+    run_id = await bay.count(5, warm_start=wanted)
+    await bay.exited(run_id)
+    source = (await bay.start_of(run_id, 1)).resumed_from
+    assert (source.run_id, source.digest, source.warm_start) == (place, last.digest, True)
+    assert f"started warm from imported checkpoint {place} (champion)" in await bay.remarks(run_id)
+    assert "from 3 warm_start" in await bay.texts(run_id)
 
 
 async def test_only_plain_files_of_the_run_are_uploaded(bay: Bay) -> None:

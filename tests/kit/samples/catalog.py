@@ -57,10 +57,11 @@ class ArtifactHistory:
     def add(
         self, run_id: str, *, kind: str = "video", step: int = 0, at: int = 0, size: int = 10,
         score: float | None = None, data: str = "", verified: bool = True,
+        meta: dict[str, Value] | None = None,
     ) -> str:  # fmt: skip
         self._count += 1
         digest = hashlib.sha256((data or str(self._count)).encode()).hexdigest()
-        meta = {} if score is None else {"return_mean": Value(number=score)}
+        meta = (meta or {}) if score is None else {"return_mean": Value(number=score)}
         emitted = ArtifactProduced(
             attempt=1,
             kind=kind,

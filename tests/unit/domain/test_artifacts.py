@@ -172,3 +172,16 @@ def test_a_checkpoint_that_is_also_called_something_else_stays_a_checkpoint() ->
 def test_nan_in_the_meta_of_an_artifact_does_not_make_it_new_each_time() -> None:
     artifact = produced(meta={"return_mean": Value(number=float("nan"))})
     assert decide(after(index(1, artifact, 0)), index(2, artifact, 0)) == []
+
+
+def test_an_undo_sets_the_aliases_again_that_were_removed_with_a_prune() -> None:
+    named = after(INDEXED, SetAlias(2, "mixed", ONE), SetAlias(2, "best", ONE))
+    assert decide(named, prune()) == []
+    target = PruneTarget(ONE, "by hand", "", with_aliases=True)
+    pruned = after(Prune(10, (target,), "B", 20), state=named)
+    artifact = pruned.artifacts[ONE]
+    assert (artifact.keeping, list(artifact.aliases)) == (PRUNED, [])
+    # One of the names was given to something else meanwhile.
+    restored = after(Restore(11, frozenset([ONE]), taken=frozenset(["best"])), state=pruned)
+    artifact = restored.artifacts[ONE]
+    assert (artifact.keeping, list(artifact.aliases), list(artifact.pruned_aliases)) == (KEPT, ["mixed"], [])

@@ -6,11 +6,13 @@ import pytest
 
 from runspine.domain.artifact.commands import MarkCorrupt, SetAlias
 from runspine.domain.artifact.decide import decide
-from runspine.services.artifacts.core.cards import select
+from runspine.domain.dataset_tag import dataset_tag
+from runspine.services.artifacts.core.cards import card, select
 from runspine.services.artifacts.core.ranking import Ranking
 from runspine.services.artifacts.core.reference import SeveralMatchesError, UnknownReferenceError, resolve
+from runspine.services.worker.artifacts.intents import to_value
 from runspine.wire.v1.artifacts_pb2 import ListCheckpointsRequest
-from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, Mode
+from runspine.wire.v1.spec_pb2 import EVALUATE, PLAY, Dataset, Mode
 from tests.kit.samples.catalog import ArtifactHistory
 
 
@@ -110,3 +112,33 @@ def test_the_file_that_an_evaluation_or_a_session_used_is_no_checkpoint_of_their
     assert [artifact.run_id for artifact in listed] == [run]
     with pytest.raises(UnknownReferenceError, match="has no latest checkpoint"):
         meant(history, f"{user}:latest")
+
+
+def test_checkpoints_are_listed_by_the_dataset_they_learned_from(history: ArtifactHistory) -> None:
+    data, other = "a1" * 32, "b2" * 32
+    tagged = history.run(dataset=Dataset(name="mixed", digest=data))
+    meta = {
+        name: to_value(value) for name, value in dataset_tag(history.catalog.runs[tagged].run.spec).items()
+    }
+    new = history.add(tagged, kind="checkpoint", meta=meta)
+    old = history.add(history.run(dataset=Dataset(name="former", digest=data)), kind="checkpoint")
+    history.add(history.run(dataset=Dataset(name="else", digest=other)), kind="checkpoint")
+    history.add(history.run(), kind="checkpoint")
+
+    def listed(dataset: str) -> set[str]:
+        request = ListCheckpointsRequest(dataset=dataset, all=True)
+        return {a.digest for a in select(history.catalog, Ranking(history.catalog), request, "")}
+
+    assert listed("mixed") == {new}
+    assert listed(data[:8]) == listed(data) == {new, old}
+    assert listed("a1") == listed("nothing") == set()
+    assert len(listed("")) == 4
+    # What a name names now counts as well.
+    history.catalog.aliases["renamed"] = (tagged, data)
+    assert listed("renamed") == {new, old}
+    [shown] = [
+        card(history.catalog, Ranking(history.catalog), artifact)
+        for artifact in history.catalog.artifacts()
+        if artifact.digest == new
+    ]
+    assert (shown.dataset.name, shown.dataset.digest) == ("mixed", data)

@@ -18,7 +18,7 @@ from runspine.wire.v1.facts_pb2 import (
     Fact,
     RetentionProfile,
 )
-from runspine.wire.v1.spec_pb2 import EVALUATE, WarmStart
+from runspine.wire.v1.spec_pb2 import EVALUATE, Dataset, WarmStart
 from tests.kit.samples.catalog import NOW, SECOND, ArtifactHistory
 
 HOUR = 3600 * SECOND
@@ -84,6 +84,14 @@ def test_what_a_waiting_run_begins_with_stays(history: ArtifactHistory) -> None:
     steps = [history.add(old, kind="checkpoint", step=step) for step in range(4)]
     history.run(ended=False, warm_start=WarmStart(run_id=old, digest=steps[0]))
     assert history.gone() == set(steps[1:3])
+
+
+def test_a_dataset_that_a_waiting_run_learns_from_stays(history: ArtifactHistory) -> None:
+    history.rule(max_age_seconds=60.0)
+    made = history.run()
+    needed, other = (history.add(made, kind="dataset", step=step) for step in range(2))
+    history.run(ended=False, dataset=Dataset(digest=needed))
+    assert history.gone() == {other}
 
 
 def test_of_an_agent_the_newest_runs_stay_and_its_best_checkpoint(history: ArtifactHistory) -> None:

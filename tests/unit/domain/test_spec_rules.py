@@ -75,8 +75,7 @@ BAD = [
     (spec(limits=Limits(processes=2**32 - 1)), "spec.limits.processes", "out of range"),
     (spec(limits=Limits(disk_mib=2**40)), "spec.limits.disk_mib", "1 MiB to 1 PiB"),
     (spec(capture=Capture(observations=9)), "spec.capture.observations", "full, hash, none"),  # type: ignore[arg-type]
-    (spec(warm_start=WarmStart()), "spec.warm_start.run_id", "all 26 characters"),
-    (spec(warm_start=WarmStart(run_id="latest")), "spec.warm_start.run_id", "'latest' is not the id"),
+    (spec(warm_start=WarmStart(run_id=RUN, given="x" * 300)), "spec.warm_start.given", "by the service"),
     (spec(warm_start=WarmStart(run_id=RUN, digest="abc")), "spec.warm_start.digest", "not a SHA-256"),
     (
         RunSpec(runner="algos", algo="dqn", env="CartPole-v1", warm_start=WarmStart(run_id=RUN)),
@@ -219,3 +218,20 @@ def test_an_env_of_gymnasium_is_checked_by_its_id(env: str, variables: dict[str,
     found_problems = violations(RunSpec(runner="gym", env=env, variables=variables), {"gym": info})
     assert [problem.field for problem in found_problems] == (["spec.env"] if what else [])
     assert not what or what in found_problems[0].message
+
+
+def test_whether_a_run_may_start_warm_is_up_to_its_algorithm() -> None:
+    algos = [AlgoInfo(name="cold", warm_starts=False), AlgoInfo(name="as_runner"), AlgoInfo(name="warm")]
+    algos[2].warm_starts = True
+    for runner_can in (True, False):
+        info = RunnerInfo(name="mixed", modes=[TRAIN], algos=algos, warm_starts=runner_can)
+        problems = {
+            algo.name: violations(
+                RunSpec(runner="mixed", algo=algo.name, warm_start=WarmStart(run_id=RUN)), {"mixed": info}
+            )
+            for algo in algos
+        }
+        assert [v.field for v in problems["cold"]] == ["spec.warm_start"]
+        assert not problems["warm"]
+        assert bool(problems["as_runner"]) != runner_can
+    assert "runner mixed cannot begin" in problems["cold"][0].message

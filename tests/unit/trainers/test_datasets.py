@@ -184,9 +184,9 @@ def test_the_error_of_a_folder_without_a_dataset_names_what_is_missing(tmp_path:
 
 def test_env_and_spaces_must_fit() -> None:
     manifest = some()
-    assert unfit_env(manifest, "d", "Pendulum-v1", {}) == ""
-    assert "set env: Pendulum-v1" in unfit_env(manifest, "d", "CartPole-v1", {})
-    assert "env_kwargs" in unfit_env(manifest, "d", "Pendulum-v1", {"g": 9.8})
+    assert unfit_env(manifest.env, manifest.env_kwargs, "d", "Pendulum-v1", {}) == ""
+    assert "set env: Pendulum-v1" in unfit_env(manifest.env, manifest.env_kwargs, "d", "CartPole-v1", {})
+    assert "env_kwargs" in unfit_env(manifest.env, manifest.env_kwargs, "d", "Pendulum-v1", {"g": 9.8})
     assert unfit_spaces(manifest, "d", "Box(3,) float64", "Box(1,) float32") == ""
     assert "its observations are Box(3,)" in unfit_spaces(manifest, "d", "Box(4,) float32", "Box(1,) float32")
     assert "its actions are" in unfit_spaces(manifest, "d", "Box(3,) float32", "Discrete(2)")

@@ -20,14 +20,21 @@ from runspine.compare.comparison import Comparison, Settings
 from runspine.compare.comparison import compare as compared
 from runspine.compare.curves import Curve, curve_of
 from runspine.compare.groups import group_runs, member_of
-from runspine.errors import InvalidError
+from runspine.compare.references import (
+    MAX_DATASETS,
+    DatasetReturns,
+    dataset_returns,
+    default_metrics,
+    references,
+)
+from runspine.errors import InvalidError, RunspineError
+from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.telemetry_client import MAX_POINTS, TelemetryClient
 from runspine.rpc.trainer_client import Client
 from runspine.spec.nearest import not_accepted
 from runspine.text.values import escaped
 from runspine.wire.v1.run_pb2 import Run
 
-DEFAULT_METRICS = ("episode/return", "charts/episodic_return")
 FIGURES = (".png", ".svg", ".pdf")
 
 
@@ -141,8 +148,10 @@ def compare(
         metric = metric or _default_metric(reader, chosen)
         wanted = Wanted(metric, axis, low, high, _scales(normalise))
         curves = _curves(reader, chosen, named, wanted)
-    members = [member_of(run) for run in chosen if run.id in curves]
-    found = compared(group_runs(members, by), curves, settings)
+        shown = [run for run in chosen if run.id in curves]
+        lines = references(_datasets(client, shown), metric, wanted.scales)
+    members = [member_of(run) for run in shown]
+    found = compared(group_runs(members, by), curves, settings, lines)
     _warn_mixed(found, members, wanted)
     _show(found, metric, axis, settings, as_json)
     if target is not None:
@@ -151,6 +160,20 @@ def compare(
     if out is not None:
         _draw_figure(out, found, metric, axis, settings)
         note(f"wrote the figure to {escaped(str(out))}")
+
+
+def _datasets(client: Client, runs: Sequence[Run]) -> list[DatasetReturns]:
+    """Returns of the datasets that the runs learned from; one that cannot be read is skipped with a note."""
+    named = {run.spec.dataset.digest: run.spec.dataset.name for run in runs if run.spec.dataset.digest}
+    found = []
+    for digest, name in list(named.items())[:MAX_DATASETS]:
+        try:
+            artifact = ArtifactClient(client).get(digest).artifact
+        except RunspineError as error:
+            note(f"notice: no lines of dataset {escaped(name or digest[:12])}: {escaped(str(error))}")
+            continue
+        found.append(dataset_returns(name or digest[:12], artifact.meta))
+    return found
 
 
 def _settings(
@@ -177,7 +200,8 @@ def _settings(
 
 def _default_metric(reader: TelemetryClient, runs: Sequence[Run]) -> str:
     known = {info.name for info in reader.series(runs[0].id)}
-    return next((name for name in DEFAULT_METRICS if name in known), DEFAULT_METRICS[0])
+    wanted = default_metrics(run.spec for run in runs)
+    return next((name for name in wanted if name in known), wanted[0])
 
 
 def _scales(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -265,6 +289,11 @@ def _show(found: Comparison, metric: str, axis: str, settings: Settings, as_json
         )
         for group in found.groups
         for band in [group.band]
+    ]
+    ends = [float(end) for group in found.groups for end in (group.band.x[0], group.band.x[-1])]
+    lines += [
+        PlotLine(f"{line.label} {line.value:.4g}", [min(ends), max(ends)], [line.value, line.value])
+        for line in found.references
     ]
     width = max(20, min(console().width, 110) - 14)
     for text in draw(lines, title=_title(metric, settings), x_label=LABELS[axis], width=width):

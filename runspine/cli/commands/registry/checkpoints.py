@@ -10,6 +10,7 @@ from runspine.cli.errors import json_option
 from runspine.cli.listing_group import ListingGroup
 from runspine.cli.ui.artifact_text import integrity_cell
 from runspine.cli.ui.screen import Cell, echo, echo_json, note, table
+from runspine.domain.artifact import IMPORTS
 from runspine.domain.defaults import DEFAULT_ACTOR
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.trainer_client import Client
@@ -36,6 +37,7 @@ def checkpoints() -> None:
 @click.option("--algo", default="", help="Only this algorithm.")
 @click.option("--run", default="", help="All checkpoints of this run.")
 @click.option("--project", default="", help="Only this project.")
+@click.option("--dataset", default="", help="Only those that learned from this dataset: name or digest.")
 @click.option("--newest", is_flag=True, help="Sort by age, newest first.")
 @click.option(
     "--all", "everything", is_flag=True, help="All checkpoints, not only the best and latest of a run."
@@ -50,8 +52,8 @@ def checkpoints() -> None:
 )
 @json_option
 def list_(
-    env: str, algo: str, run: str, project: str, newest: bool, everything: bool, pruned: bool, limit: int,
-    as_json: bool,
+    env: str, algo: str, run: str, project: str, dataset: str, newest: bool, everything: bool, pruned: bool,
+    limit: int, as_json: bool,
 ) -> None:  # fmt: skip
     """List checkpoints."""
     request = wire.ListCheckpointsRequest(
@@ -59,6 +61,7 @@ def list_(
         algo=algo,
         run=run,
         project=project,
+        dataset=dataset,
         order=wire.NEWEST_FIRST if newest else wire.BEST_FIRST,
         with_pruned=pruned,
         all=everything,
@@ -70,7 +73,7 @@ def list_(
         echo_json({"checkpoints": [to_plain(card) for card in found.cards], "total": found.total})
         return
     if not found.cards:
-        note("no checkpoints match" if env or algo or run or project else "no checkpoints yet")
+        note("no checkpoints match" if env or algo or run or project or dataset else "no checkpoints yet")
         return
     _show_groups(list(found.cards))
     if len(found.cards) < found.total:
@@ -185,6 +188,7 @@ def show_card(card: wire.CheckpointCard) -> None:
         ),
         ("imported", escaped(card.source)),
         ("parent", _parent_text(card)),
+        ("dataset", _dataset_text(card)),
         ("seed", str(card.seed) if card.HasField("seed") else ""),
         ("project", escaped(card.project)),
         ("runners", ", ".join(_runner_text(fit) for fit in card.runners)),
@@ -208,8 +212,16 @@ def _parent_text(card: wire.CheckpointCard) -> str:
     if not card.HasField("parent"):
         return ""
     own = card.parent.run_id == card.artifact.run_id
+    if card.parent.run_id.startswith(IMPORTS):
+        return f"{card.parent.digest[:12]}, {card.parent.run_id} (warm start)"
     where = f"attempt {card.parent.attempt}" if own else f"run {card.parent.run_id} (warm start)"
     return f"{card.parent.digest[:12]}, step {card.parent.step:,} of {where}"
+
+
+def _dataset_text(card: wire.CheckpointCard) -> str:
+    if not card.HasField("dataset"):
+        return ""
+    return f"{escaped(card.dataset.name) or 'unnamed'} ({card.dataset.digest[:12]})"
 
 
 def _runner_text(fit: wire.RunnerFit) -> str:

@@ -14,7 +14,6 @@ from runspine.cli.ui.screen import echo, echo_json
 from runspine.datasets.registry import check_name, plain, wait_until_good
 from runspine.domain.artifact_kinds import DATASET
 from runspine.errors import InvalidError, RefusedError
-from runspine.ids import is_ulid
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
@@ -71,10 +70,6 @@ def spec_for(client: Client, name: str, options: dict[str, Any]) -> RunSpec:
             raise InvalidError("give --policy CHECKPOINT, or --env for a random policy")
         return spec
     found = resolve(client, options["policy"])
-    if not is_ulid(found.run_id):
-        raise RefusedError(
-            f"checkpoint {found.digest[:12]} was imported; a recording needs the checkpoint of a run"
-        )
     spec.warm_start.run_id, spec.warm_start.digest = found.run_id, found.digest
     if not spec.env:
         spec.env = found.env

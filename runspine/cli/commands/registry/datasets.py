@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from runspine.cli.commands.registry.dataset_cache import cache
 from runspine.cli.errors import FAILED, OK, json_option
 from runspine.cli.ui.dataset_text import echo_dataset, echo_datasets
 from runspine.cli.ui.screen import echo, echo_json, note
+from runspine.cli.ui.transfer_bar import transfer_bar, waiting_line
 from runspine.datasets import DatasetError
-from runspine.datasets.registry import find, plain, register, registered, wait_until_good
+from runspine.datasets.minari_source import is_minari, minari_folder
+from runspine.datasets.registry import check_name, find, plain, register, registered, wait_until_good
 from runspine.domain.artifact_kinds import DATASET
-from runspine.errors import InvalidError, RefusedError, RunNotFoundError, RunspineError
+from runspine.errors import InvalidError, RefusedError, RunNotFoundError
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.trainer_client import Client
 from runspine.text.values import escaped, size
@@ -22,11 +27,11 @@ from runspine.wire.v1 import artifacts_pb2 as wire
 
 @click.group()
 def datasets() -> None:
-    """Manage datasets for offline training: add, record, list, verify, remove."""
+    """Manage datasets for offline training: add, record, list, verify, remove, cache."""
 
 
 @datasets.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("source", metavar="FOLDER | ARCHIVE | minari:ID")
 @click.option("--name", required=True, help="Name under which runs refer to it.")
 @click.option("--env", default="", help="Env, when the metadata does not state it.")
 @click.option("--random-return", type=float, help="Return of a random policy: 0 on the normalised scale.")
@@ -34,7 +39,7 @@ def datasets() -> None:
 @click.option("--project", default="", help="Project it belongs to.")
 @json_option
 def add(
-    path: Path,
+    source: str,
     name: str,
     env: str,
     random_return: float | None,
@@ -42,21 +47,25 @@ def add(
     project: str,
     as_json: bool,
 ) -> int:
-    """Register a Minari dataset: its folder, or an archive from `datasets make`.
+    """Register a Minari dataset: its folder, an archive from `datasets make`, or its id.
+
+    An id is looked for in Minari's folder on this machine, and downloaded if it is not there.
 
     \b
     runspine datasets add ~/.minari/datasets/mujoco/hopper/medium-v0 --name hopper-medium
+    runspine datasets add minari:mujoco/hopper/medium-v0 --name hopper-medium
     """
     from runspine.datasets.preparation import prepare
 
-    if not path.exists():
-        raise InvalidError(f"{path} does not exist")
+    check_name(name)
     try:
         with (
+            _source(source, as_json) as path,
             prepare(path, env=env, random=random_return, expert=expert_return) as (archive, manifest),
             Client() as client,
         ):
-            found, created = register(client, archive, manifest, name, project, str(path.resolve()))
+            origin = source if is_minari(source) else str(path.resolve())
+            found, created = register(client, archive, manifest, name, project, origin)
     except DatasetError as error:
         raise RefusedError(str(error)) from error
     if as_json:
@@ -66,6 +75,20 @@ def add(
         note("already registered; the name was updated")
     echo_dataset(found)
     return OK
+
+
+@contextmanager
+def _source(text: str, as_json: bool) -> Iterator[Path]:
+    """The path that was given, or the folder of a Minari id."""
+    if not is_minari(text):
+        if not Path(text).exists():
+            raise InvalidError(f"{text} does not exist")
+        yield Path(text)
+        return
+    with ExitStack() as stack:
+        with transfer_bar(f"downloading {escaped(text)}", as_json) as report:
+            folder = stack.enter_context(minari_folder(text, report))
+        yield folder
 
 
 @datasets.command(name="ls")
@@ -100,10 +123,10 @@ def show(name: str, as_json: bool) -> None:
 def verify(name: str, as_json: bool) -> int:
     """Compare a dataset with its checksums; the first file that differs is reported."""
     if "/" in name or Path(name).is_file() or Path(name).is_dir():
-        problem, what = _verify_here(Path(name)), name
+        problem, what = _verify_here(Path(name), as_json), name
     else:
         with Client() as client:
-            problem, what = _verify_stored(client, name)
+            problem, what = _verify_stored(client, name, as_json)
     if as_json:
         echo_json({"dataset": what, "whole": not problem, "flaw": problem})
     elif problem:
@@ -113,19 +136,25 @@ def verify(name: str, as_json: bool) -> int:
     return FAILED if problem else OK
 
 
-def _verify_here(path: Path) -> str:
+def _verify_here(path: Path, as_json: bool) -> str:
     from runspine.datasets.archive import check_archive, check_folder
 
+    check = check_folder if path.is_dir() else check_archive
     try:
-        check_folder(path) if path.is_dir() else check_archive(path)
+        with transfer_bar(f"reading {escaped(path.name)}", as_json) as report:
+            check(path, report)
     except DatasetError as error:
         return str(error)
     return ""
 
 
-def _verify_stored(client: Client, name: str) -> tuple[str, str]:
+def _verify_stored(client: Client, name: str, as_json: bool) -> tuple[str, str]:
+    """The service reads the object in S3 and answers once: until then the time is shown."""
     found = find(client, name)
-    for answer in ArtifactClient(client).verify(found.artifact.digest):
+    title = f"the service reads {found.name} in S3 ({size(found.artifact.size)})"
+    with waiting_line(title, as_json):
+        answers = list(ArtifactClient(client).verify(found.artifact.digest))
+    for answer in answers:
         if answer.unknown:
             raise RefusedError(f"S3 does not answer: {answer.flaw}")
         if answer.flaw:
@@ -138,21 +167,13 @@ def _verify_stored(client: Client, name: str) -> tuple[str, str]:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def rm(name: str, yes: bool, as_json: bool) -> int:
-    """Remove a dataset; `runspine prune --undo` restores it within the undo window."""
+    """Remove a dataset; `runspine prune --undo` restores it and its name within the undo window."""
     with Client() as client:
         found, artifacts = find(client, name), ArtifactClient(client)
         if not yes and not as_json:
             click.confirm(f"Remove dataset {found.name} ({size(found.artifact.size)})?", abort=True)
-        for alias in found.artifact.aliases:
-            artifacts.set_alias(alias, "")
-        try:
-            answer = artifacts.prune(
-                wire.PruneRequest(reference=f"{found.artifact.run_id}:{found.artifact.digest}")
-            )
-        except RunspineError:
-            for alias in found.artifact.aliases:
-                artifacts.set_alias(alias, found.artifact.digest)
-            raise
+        place = f"{found.artifact.run_id}:{found.artifact.digest}"
+        answer = artifacts.prune(wire.PruneRequest(reference=place, with_aliases=True))
     if as_json:
         echo_json({"removed": plain(found), "batch": answer.batch})
     else:
@@ -213,3 +234,6 @@ def name(run: str, name: str, as_json: bool) -> int:
         found = wait_until_good(client, made[-1], name)
     echo_json({"dataset": plain(found)}) if as_json else echo_dataset(found)
     return OK
+
+
+datasets.add_command(cache)

@@ -13,7 +13,7 @@ from runspine.cli.lookup.run import find, run_argument
 from runspine.cli.ui.follow import echo_fact, warnings
 from runspine.cli.ui.screen import echo, echo_json, note, phase_cell
 from runspine.clock import now_micros
-from runspine.domain.lineage import describe_fork, fork_of, readable
+from runspine.domain.lineage import describe_fork, describe_warm_start, fork_of, readable, start_text
 from runspine.domain.run.attempts import newest_tracking
 from runspine.domain.run.rest import rests
 from runspine.domain.tracking import LABEL, label_text
@@ -45,7 +45,7 @@ def show(run: str, as_json: bool) -> None:
         return
     _head(found)
     for attempt in found.attempts:
-        _attempt(attempt)
+        _attempt(found.run.id, attempt)
     _section("Timeline")
     _timeline(facts)
     _section("Spec")
@@ -87,6 +87,8 @@ def _lines(run: Run, found: GetResponse) -> list[tuple[str, str]]:
         ),
         ("again of", escaped(run.parent)),
         ("fork of", escaped(describe_fork(run.spec))),
+        ("warm start", escaped(describe_warm_start(run.spec))),
+        ("dataset", escaped(_dataset(run))),
         ("waits for", _start_time(run)),
         ("started", when(run.started_at) if run.started_at else ""),
         ("ended", when(run.ended_at) if run.ended_at else ""),
@@ -101,6 +103,11 @@ def _lines(run: Run, found: GetResponse) -> list[tuple[str, str]]:
         ("tracked at", escaped(_tracking(found))),
         ("artifacts", pending_text(sum(attempt.artifacts_pending for attempt in found.attempts))),
     ]
+
+
+def _dataset(run: Run) -> str:
+    dataset = run.spec.dataset
+    return f"{dataset.name or 'unnamed'} ({dataset.digest[:12]})" if dataset.digest else ""
 
 
 def _tracking(found: GetResponse) -> str:
@@ -132,11 +139,13 @@ def _tally(run: Run) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _attempt(attempt: Attempt) -> None:
+def _attempt(run_id: str, attempt: Attempt) -> None:
     took = elapsed(attempt.started_at, attempt.ended_at, time.time())
     ended = exit_text(attempt.exited) if attempt.HasField("exited") else "not reported yet"
     _section(f"Attempt {attempt.number}")
     echo(f"  on         {escaped(attempt.worker_id)} ({escaped(attempt.host)}), {took}")
+    if attempt.HasField("resumed_from"):
+        echo(f"  began      {escaped(start_text(attempt.resumed_from, run_id))}")
     echo(f"  ended      {escaped(ended)}")
     echo(f"  command    {escaped(shlex.join(attempt.command))}")
     echo(f"  directory  {escaped(attempt.directory)}")

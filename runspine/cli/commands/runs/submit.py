@@ -118,7 +118,6 @@ def submit_all(client: Client, file: RunFile, key: str, as_json: bool) -> list[S
     )
     for index in steps:
         try:
-            resolve_dataset(client, file.specs[index])
             answers.append(client.submit(file.specs[index], f"{key}-{index + 1}" if file.several else key))
         except InvalidError as error:
             _note_partial(answers, file, key)
@@ -127,14 +126,6 @@ def submit_all(client: Client, file: RunFile, key: str, as_json: bool) -> list[S
             _note_partial(answers, file, key)
             raise
     return answers
-
-
-def resolve_dataset(client: Client, spec: RunSpec) -> None:
-    """Resolve the dataset name in a spec to its current digest."""
-    if spec.HasField("dataset"):
-        from runspine.datasets.registry import resolve_dataset
-
-        resolve_dataset(client, spec)
 
 
 def _note_partial(answers: Sequence[SubmitResponse], file: RunFile, key: str) -> None:
@@ -214,7 +205,6 @@ def _dry_run(client: Client, file: RunFile, as_json: bool) -> None:
 def check(client: Client, file: RunFile, index: int) -> tuple[RunSpec, list[str]]:
     """Validate one run of the file; return its spec with defaults, and notices."""
     try:
-        resolve_dataset(client, file.specs[index])
         answer = client.validate(file.specs[index])
     except InvalidError as error:
         raise InvalidError(error.message, file.locate(error.violations)) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from runspine.cli.commands.runs.submit import resolve_dataset, set_option
+from runspine.cli.commands.runs.submit import set_option
 from runspine.cli.errors import FAILED, INTERRUPTED, OK, json_option
 from runspine.cli.listing_group import ListingGroup
 from runspine.cli.ui.screen import echo, echo_json, note
@@ -58,7 +58,6 @@ def _check(client: Client, plan: SweepPlan) -> None:
     """Validate one point of the space, so that an invalid file is refused before the first trial."""
     point = {axis.path: (axis.values() or [getattr(axis, "low", 0)])[0] for axis in plan.axes}
     spec = plan.spec(0, point, plan.seeds[0])
-    resolve_dataset(client, spec)
     for notice in client.validate(spec).notices:
         note(f"notice: {notice}")
 

@@ -10,6 +10,7 @@ import click
 
 from runspine.cli.errors import FAILED, OK, json_option
 from runspine.cli.ui.screen import Cell, echo, echo_json, note, table
+from runspine.domain.runner_abilities import can_warm_start
 from runspine.errors import RunNotFoundError
 from runspine.rpc.trainer_client import Client
 from runspine.spec.nearest import not_accepted
@@ -247,7 +248,8 @@ def _show_runner(info: RunnerInfo) -> None:
     if info.open_params:
         echo("  other parameters are passed on unchanged")
     for algo in info.algos:
-        _params(_title(algo), algo.params)
+        cold = info.warm_starts and not can_warm_start(info, algo.name)
+        _params(f"{_title(algo)} (no warm start)" if cold else _title(algo), algo.params)
     if info.algos:
         echo()
         command = f"runspine runners {escaped(info.name)} --algo {escaped(info.algos[0].name)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
+from runspine.domain.lineage import start_text
 from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
 from runspine.services.dashboard.pages.elements.plain_text import block
 from runspine.text.facts import counts_text, exit_text
@@ -17,15 +18,15 @@ async def draw_history(context: PageContext, visitor: Visitor, answer: GetRespon
     with ui.timeline(side="right").classes("rs-timeline"):
         _entry("Submitted", run.submitted_at, f"by {run.submitted_by}" if run.submitted_by else "")
         for attempt in answer.attempts:
-            _attempt(attempt)
+            _attempt(run.id, attempt)
         if run.ended_at:
             _entry("Ended", run.ended_at, run.reason or counts_text(run.counts))
 
 
-def _attempt(attempt: Attempt) -> None:
+def _attempt(run_id: str, attempt: Attempt) -> None:
     details = f"on {attempt.worker_id}"
     if attempt.resumed_from.digest:
-        details += f", from the checkpoint at step {attempt.resumed_from.step:,}"
+        details += f", {start_text(attempt.resumed_from, run_id)}"
     _entry(f"Attempt {attempt.number} started", attempt.started_at, details)
     if attempt.ended_at:
         took = span((attempt.ended_at - attempt.started_at) / 1e6)
