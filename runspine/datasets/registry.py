@@ -104,7 +104,7 @@ def resolve_dataset(client: Client, spec: RunSpec) -> None:
     if not spec.dataset.name or spec.dataset.digest:
         return
     found = find(client, spec.dataset.name)
-    spec.dataset.digest = found.artifact.digest
+    spec.dataset.digest, spec.dataset.size = found.artifact.digest, found.artifact.size
     if not spec.env:
         spec.env = found.env
         for key, value in (found.meta.get("env_kwargs") or {}).items():

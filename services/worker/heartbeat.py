@@ -21,7 +21,7 @@ from runspine.services.worker.runners.interpreter import python_for
 from runspine.services.worker.settings import WorkerSettings
 from runspine.tasks import cancel_and_wait
 from runspine.wire.v1.facts_pb2 import Capacity, Fact, Progress, WorkerOffline, WorkerOnline
-from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, Waiting
+from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, MachineStatus, Waiting
 
 
 class HeldAttempt(Protocol):
@@ -97,10 +97,14 @@ class Heartbeat:
         await self._append(Fact(at=now_micros(), worker_offline=fact))
 
     async def beat(
-        self, held: Callable[[], Iterable[HeldAttempt]], waiting: Callable[[], list[Waiting]]
+        self,
+        held: Callable[[], Iterable[HeldAttempt]],
+        waiting: Callable[[], list[Waiting]],
+        measured: Callable[[], MachineStatus | None],
     ) -> None:
         """Publish a heartbeat every second, until cancelled. Nothing is queued while NATS is unavailable."""
         while True:
+            connected = self._link.connected
             beat = Beat(
                 worker_id=self._settings.worker_id,
                 at=now_micros(),
@@ -109,8 +113,10 @@ class Heartbeat:
                     for attempt in held()
                 ],
                 waiting=waiting(),
+                # Only once for each measurement: heartbeats stay small.
+                machine=measured() if connected else None,
             )
-            if self._link.connected:
+            if connected:
                 with contextlib.suppress(NatsUnreachableError):
                     await self._link.publish(beat_subject(self._settings.worker_id), beat.SerializeToString())
             await asyncio.sleep(self._settings.beat_seconds)

@@ -171,20 +171,18 @@ class Worker(_message.Message):
     def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ...) -> None: ...
 
 class Beat(_message.Message):
-    __slots__ = ("worker_id", "at", "attempts", "waiting", "disk_mib", "machine")
+    __slots__ = ("worker_id", "at", "attempts", "waiting", "machine")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
-    DISK_MIB_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     at: int
     attempts: _containers.RepeatedCompositeFieldContainer[AttemptBeat]
     waiting: _containers.RepeatedCompositeFieldContainer[Waiting]
-    disk_mib: int
     machine: MachineStatus
-    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., disk_mib: _Optional[int] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ...) -> None: ...
 
 class MachineStatus(_message.Message):
     __slots__ = ("disk_total", "disk_free", "run_folder_bytes", "run_folders", "gpus", "gpu_driver")

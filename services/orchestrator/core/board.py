@@ -54,7 +54,8 @@ class Board:
         if worker is not None:
             worker.last_heard = max(worker.last_heard, stored_at)
             worker.running[:] = [attempt.run_id for attempt in beat.attempts]
-            worker.machine.CopyFrom(beat.machine)
+            if beat.HasField("machine"):
+                worker.machine.CopyFrom(beat.machine)
         for attempt in beat.attempts:
             if attempt.run_id in self.open:
                 self._live[attempt.run_id] = (attempt.attempt, attempt.progress)
@@ -185,6 +186,7 @@ class Board:
                         runners=online.runners,
                         version=online.version,
                         capacity=online.capacity,
+                        machine=worker.machine if worker.HasField("machine") else None,
                         online=True,
                         since=fact.at,
                         last_heard=fact.at,

@@ -139,7 +139,11 @@ def _attempt(attempt: Attempt) -> None:
     echo(f"  on         {escaped(attempt.worker_id)} ({escaped(attempt.host)}), {took}")
     echo(f"  ended      {escaped(ended)}")
     echo(f"  command    {escaped(shlex.join(attempt.command))}")
-    echo(f"  directory  {escaped(attempt.directory)}")
+    gone = f" (removed {when(attempt.folder_removed_at)})" if attempt.folder_removed_at else ""
+    echo(f"  directory  {escaped(attempt.directory)}{gone}")
+    if attempt.versions:
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(attempt.versions.items()))
+        echo(f"  versions   {escaped(versions)}")
     if attempt.HasField("exited") and attempt.exited.HasField("counts"):
         echo(f"  counted    {counts_text(attempt.exited.counts)}")
     _config(attempt.described)
