@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runspine.domain.artifact_kinds import CHECKPOINT
 from runspine.domain.tracking import read_output, wandb_run
 from runspine.services.worker.protocol.events import (
     ArtifactEvent,
@@ -258,7 +259,10 @@ class BatchAssembler:
         return True
 
     def _announce(self, fields: dict[str, Any]) -> None:
-        self.on_artifact({**fields, "episodes": self.episodes_trained})
+        if fields.get("kind") == CHECKPOINT:
+            # A run that resumes from it has trained so many episodes.
+            fields = {**fields, "episodes": self.episodes_trained}
+        self.on_artifact(fields)
 
     def _score(self, score: Score, at: int) -> bool:
         self._scoring.add(score)
