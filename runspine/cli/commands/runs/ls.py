@@ -13,8 +13,9 @@ from runspine.cli.lookup.run import parse_pairs, parse_time_option
 from runspine.cli.ui.screen import Cell, echo_json, has_ended, note, phase_cell, phase_word, table
 from runspine.domain.run import ACTIVE, ENDED
 from runspine.rpc.trainer_client import Client
-from runspine.spec.plain import to_plain
+from runspine.spec.plain import enum_word, to_plain
 from runspine.text.values import age, middle_cut, number, short_ids
+from runspine.wire.v1.facts_pb2 import TrackingState
 from runspine.wire.v1.run_pb2 import Phase
 from runspine.wire.v1.trainer_pb2 import ListRequest, RunSummary
 
@@ -22,7 +23,7 @@ PAGE_SIZE = 500
 # How far, the mean return of the last episodes, the last return, and when the step last rose.
 FIGURES = ("PROGRESS", "RETURN", "LATEST", "STEPPED")
 # Columns that are left out when no run has a value.
-OPTIONAL = ("ENV", "ALGO", "LATEST", "STEPPED")
+OPTIONAL = ("ENV", "ALGO", "LATEST", "STEPPED", "TRACKED")
 _STATES = [Phase.Name(value).lower() for value in Phase.values() if value]
 _GROUPS = {
     name: [Phase.Name(phase).lower() for phase in sorted(phases)]
@@ -76,7 +77,7 @@ def ls(limit: int, everything: bool, as_json: bool, **filters: Any) -> None:
 def show_table(runs: list[RunSummary]) -> None:
     short = short_ids(summary.run.id for summary in runs)
     rows = [_row(summary, short[summary.run.id]) for summary in runs]
-    headings = ("STATE", "ID", "NAME", "ENV", "ALGO", "SEED", *FIGURES, "AGE", "WORKER")
+    headings = ("STATE", "ID", "NAME", "ENV", "ALGO", "SEED", *FIGURES, "AGE", "WORKER", "TRACKED")
     # Omit empty columns.
     kept = [i for i, h in enumerate(headings) if h not in OPTIONAL or any(_text(r[i]) for r in rows)]
     table(
@@ -101,7 +102,16 @@ def _row(summary: RunSummary, short: str) -> list[Cell | str]:
         age(progress.last_step_at) if progress.last_step_at and not has_ended(run) else "",
         age(run.submitted_at),
         middle_cut(run.worker_id, 20) if phase_word(run.phase) not in ("submitted", "queued") else "",
+        _tracked(summary),
     ]
+
+
+def _tracked(summary: RunSummary) -> str:
+    """Its run at an experiment tracker: cartpole/ppo-1 (syncing)."""
+    tracking = summary.tracking
+    place = "/".join(part for part in (tracking.project, tracking.name or tracking.run) if part)
+    state = enum_word(TrackingState.DESCRIPTOR, tracking.state)
+    return middle_cut(place or tracking.service, 30) + (f" ({state})" if state else "")
 
 
 def _progress(summary: RunSummary) -> str:
