@@ -14,7 +14,6 @@ from runspine.domain.artifact_kinds import LOADABLE
 from runspine.errors import RunNotFoundError
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.wire.v1.artifacts_pb2 import ListArtifactsRequest
-from tests.kit.cleanrl import STAND_IN
 from tests.kit.samples import checkpoint_files as files
 from tests.kit.samples.pendulum import EXPERT, RANDOM, record
 from tests.kit.stack import Shell
@@ -23,6 +22,34 @@ from tests.kit.waiting import until
 # Five trainings and six evaluations, most of which import torch.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
+# As CleanRL's dqn.py saves its model, without learning anything.
+DQN = """
+import os
+from dataclasses import dataclass
+
+import torch
+import tyro
+from torch import nn
+
+@dataclass
+class Args:
+    exp_name: str = "dqn"
+    seed: int = 1
+    env_id: str = "CartPole-v1"
+    total_timesteps: int = 100
+
+class QNetwork(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = [nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2)]
+        self.network = nn.Sequential(*layers)
+
+if __name__ == "__main__":
+    args = tyro.cli(Args)
+    path = f"runs/{args.env_id}__{args.exp_name}__{args.seed}__1700000000/{args.exp_name}.cleanrl_model"
+    os.makedirs(os.path.dirname(path))
+    torch.save(QNetwork().state_dict(), path)
+"""
 ONCE = {"checkpoint_every": 1_000_000}
 TRAININGS: dict[str, dict[str, Any]] = {
     "builtin": {"algo": "ppo", "env": "CartPole-v1", "total_steps": 512, "params": ONCE},
@@ -33,10 +60,9 @@ TRAININGS: dict[str, dict[str, Any]] = {
         "params": {"n_steps": 100, "batch_size": 50, **ONCE},
     },
     "cleanrl": {
-        "algo": "tiny_critic_continuous",
-        "env": "Pendulum-v1",
-        "total_steps": 400,
-        "params": {"save_model": True, "eval_episodes": 1},
+        "algo": "dqn",
+        "env": "CartPole-v1",
+        "total_steps": 100,
     },
     "corl": {"algo": "bc", "dataset": {"name": "controller"}, "total_steps": 100, "params": ONCE},
     "spade_bdi": {
@@ -51,7 +77,11 @@ TRAININGS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    shell = Shell(tmp_path_factory.mktemp("registry") / "home", RUNSPINE_CLEANRL_DIR=str(STAND_IN))
+    folder = tmp_path_factory.mktemp("registry")
+    for name in ("cleanrl", "cleanrl_utils"):
+        (folder / "checkout" / name).mkdir(parents=True)
+    (folder / "checkout" / "cleanrl" / "dqn.py").write_text(DQN)
+    shell = Shell(folder / "home", RUNSPINE_CLEANRL_DIR=str(folder / "checkout"))
     shell("up", "--detach", "--slots", "2")
     yield shell
     shell("down")

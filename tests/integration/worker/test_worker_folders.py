@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from runspine.eventlog.subjects import worker_subject
 from runspine.services.worker.machine.run_folders import Removal
@@ -15,7 +16,11 @@ from tests.kit.worker import Rig
 from tests.kit.worker_with_s3 import Bay
 
 # Nothing of an ended run is kept, and a sweep is near.
-AT_ONCE = {"RUNSPINE_KEEP_RUN_HOURS": "0", "RUNSPINE_SWEEP_SECONDS": "0.2", "RUNSPINE_MACHINE_SECONDS": "0.2"}
+AT_ONCE: dict[str, Any] = {
+    "RUNSPINE_KEEP_RUN_HOURS": "0",
+    "RUNSPINE_SWEEP_SECONDS": "0.2",
+    "RUNSPINE_MACHINE_SECONDS": "0.2",
+}
 
 # Leaves a model, a deep and closed folder, and links to what must stay.
 LITTER = """
