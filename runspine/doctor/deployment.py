@@ -16,6 +16,7 @@ from runspine.rpc.channel import Tls, target
 from runspine.rpc.loopback import is_loopback
 from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.rpc.trainer_client import Client
+from runspine.text.machines import disk_text, run_folders_text
 from runspine.wire.v1.artifacts_pb2 import GetUsageResponse, ListArtifactsRequest
 from runspine.wire.v1.run_pb2 import QUEUED, STALE, Phase, Run, Worker
 from runspine.wire.v1.trainer_pb2 import ListRequest, StreamInfo
@@ -139,8 +140,21 @@ def check_workers(workers: Sequence[Worker], now: float) -> Iterator[Check]:
                 summary,
                 "check its machine and its connection to NATS; its runs start again elsewhere",
             )
+    yield from _worker_disks(online)
     if len(versions := sorted({worker.version for worker in online})) > 1:
         yield Check("workers", "warn", f"several versions: {', '.join(versions)}", "upgrade the older ones")
+
+
+def _worker_disks(workers: Sequence[Worker]) -> Iterator[Check]:
+    for worker in workers:
+        machine = worker.machine
+        if not machine.HasField("disk_free") or not machine.disk_total:
+            continue
+        kept = f", {text}" if (text := run_folders_text(machine)) else ""
+        if machine.disk_free / machine.disk_total < LOW_DISK_SHARE:
+            summary = f"{worker.id}: {disk_text(machine)}{kept}"
+            do = "lower RUNSPINE_KEEP_RUN_HOURS or RUNSPINE_KEEP_RUNS_MIB there, or give it more disk"
+            yield Check("worker disk", "warn", summary, do)
 
 
 def _runs(client: Client) -> Iterator[Check]:

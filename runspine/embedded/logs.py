@@ -1,16 +1,20 @@
-"""Log files of the parts, rotated when a part starts, and the log of the supervisor."""
+"""Log files of the parts, rotated when a part starts and while it runs, and the log of the supervisor."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+from runspine.embedded.log_rotation import rotate_in_place, shift_files
 from runspine.embedded.part import PartEvent
 
 ROTATE_BYTES = 10 << 20
 KEPT_FILES = 3
+CHECK_SECONDS = 10.0
 MAX_LINE = 300
 
 
@@ -22,11 +26,23 @@ def open_log(path: Path) -> int:
 
 
 def _rotate(path: Path) -> None:
-    for number in range(KEPT_FILES - 1, 0, -1):
-        older = path.with_name(f"{path.name}.{number}")
-        if older.exists():
-            older.replace(path.with_name(f"{path.name}.{number + 1}"))
+    shift_files(path, KEPT_FILES)
     path.replace(path.with_name(f"{path.name}.1"))
+
+
+async def keep_rotating(folder: Path, seconds: float = CHECK_SECONDS) -> None:
+    """Rotate the large logs of a folder at intervals, until cancelled. Their writers continue."""
+    while True:
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(rotate_logs, folder)
+
+
+def rotate_logs(folder: Path) -> None:
+    """Rotate the large logs of a folder. Blocks."""
+    for path in sorted(folder.glob("*.log")):
+        # A full disk, or a file system that cannot take bytes out: rotated when its part starts again.
+        with contextlib.suppress(OSError):
+            rotate_in_place(path, ROTATE_BYTES, KEPT_FILES)
 
 
 def log_tail(path: Path, count: int = 5) -> str:

@@ -14,12 +14,13 @@ from pathlib import Path
 from runspine.domain.defaults import DEFAULT_POOL
 from runspine.embedded.credentials import Credentials, load_credentials
 from runspine.embedded.home import Home
-from runspine.embedded.logs import SupervisorLog
+from runspine.embedded.logs import SupervisorLog, keep_rotating
 from runspine.embedded.part import PartEvent
 from runspine.embedded.plan import PARTS, StackOptions, plan
 from runspine.embedded.ports import PortBook
 from runspine.embedded.record import PartRecord, StackRecord, clear_stale
 from runspine.embedded.supervisor import Supervisor
+from runspine.tasks import cancel_and_wait
 
 log = logging.getLogger("runspine.embedded")
 
@@ -118,10 +119,12 @@ async def supervised(
             parts = plan(home, options, credentials, ports)
             ports.save()
             supervisor = Supervisor(home, parts, ports, log_and_report)
+            rotating = asyncio.create_task(keep_rotating(home.logs), name="logs")
             try:
                 yield Stack(home, credentials, supervisor)
             finally:
                 await supervisor.stop()
+                await cancel_and_wait(rotating)
         finally:
             ports.close()
             events.close()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from runspine.instrument.git_checkout import commit_of
+
 VARIABLE = "RUNSPINE_CLEANRL_DIR"
 SOURCE = "https://github.com/vwxyzjn/cleanrl"
 # The package of that name on PyPI is something else.
@@ -52,12 +54,4 @@ class CleanrlCheckout:
     @property
     def commit(self) -> str:
         """The checked out commit, read from git's files; empty when it is not a git checkout."""
-        git = self.folder / ".git"
-        try:
-            if git.is_file():
-                git = self.folder / git.read_text().partition("gitdir:")[2].strip()
-            head = (git / "HEAD").read_text().strip()
-            reference = head.partition("ref: ")[2]
-            return (git / reference).read_text().strip() if reference else head
-        except OSError:
-            return ""
+        return commit_of(self.folder)

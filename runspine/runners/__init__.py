@@ -28,6 +28,8 @@ class Launch:
     command: list[str]
     directory: Path
     variables: dict[str, str] = field(default_factory=dict)
+    # Versions of what it runs that are not in the spec, by name: packages, the commit of a checkout.
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 class Runner(Protocol):

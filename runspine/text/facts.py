@@ -152,7 +152,7 @@ DESCRIPTIONS: dict[str, Callable[[Any], str]] = {
     "run_went_stale": lambda f: f"attempt {f.attempt} is stale: last heartbeat at {local_time(f.last_heard)}",
     "run_came_back": lambda f: f"attempt {f.attempt} is alive again: heartbeat received",
     "run_cancel_requested": lambda f: f"cancel requested{_by(f.requested_by)}{_because(f.reason)}",
-    "run_completed": lambda f: f"completed: {counts_text(f.counts)}",
+    "run_completed": lambda f: f"completed{_because(f.reason)}: {counts_text(f.counts)}",
     "run_failed": lambda f: f"failed{_because(f.reason)}",
     "run_cancelled": lambda f: f"cancelled{_because(f.reason)}",
     "run_requeued": lambda f: (

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from runspine.wire.v1.facts_pb2 import EXITED, Fact
+from runspine.wire.v1.facts_pb2 import EXITED, FINISHED, Fact
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 Attribute = str | int | float | bool
@@ -118,7 +118,8 @@ class _Fold:
         exited = fact.attempt_exited
         if span := self.attempts.get(exited.attempt):
             span.ended = fact.at
-            well = exited.outcome == EXITED and exited.exit_code == 0
+            clean = exited.outcome == EXITED and exited.exit_code == 0
+            well = clean or exited.outcome == FINISHED
             span.error = "" if well else exited.reason or f"exit code {exited.exit_code}"
             span.attributes |= {"process.exit.code": exited.exit_code, "runspine.steps": exited.counts.steps}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from prometheus_client import REGISTRY
+
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
@@ -11,6 +13,7 @@ from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
 from runspine.runners import installed_runners
 from runspine.service.process import Health, open_link, run_service
 from runspine.services.worker.facts.journal import DirectoryInUseError, hold_directory
+from runspine.services.worker.machine.status import MachineCollector
 from runspine.services.worker.process.sandbox import SandboxError, ensure_sandbox
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.worker import Worker
@@ -36,7 +39,9 @@ async def work(settings: WorkerSettings, health: Health) -> None:
     async with open_link("worker", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, WORK, BEATS, timeout=float("inf"))
         log = JetStreamLog(link, publisher)
-        await Worker(settings, link, log, publisher, FileBlobs(settings), installed_runners()).serve()
+        worker = Worker(settings, link, log, publisher, FileBlobs(settings), installed_runners())
+        REGISTRY.register(MachineCollector(worker.machine))
+        await worker.serve()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from runspine.services.worker.runners.interpreter import python_for
 from runspine.services.worker.settings import WorkerSettings
 from runspine.tasks import cancel_and_wait
 from runspine.wire.v1.facts_pb2 import Capacity, Fact, Progress, WorkerOffline, WorkerOnline
-from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, CachedDataset, Waiting
+from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, CachedDataset, MachineStatus, Waiting
 
 
 class HeldAttempt(Protocol):
@@ -101,9 +101,11 @@ class Heartbeat:
         held: Callable[[], Iterable[HeldAttempt]],
         waiting: Callable[[], list[Waiting]],
         cached: Callable[[], list[CachedDataset]],
+        measured: Callable[[], MachineStatus | None],
     ) -> None:
         """Publish a heartbeat every second, until cancelled. Nothing is queued while NATS is unavailable."""
         while True:
+            connected = self._link.connected
             beat = Beat(
                 worker_id=self._settings.worker_id,
                 at=now_micros(),
@@ -113,8 +115,10 @@ class Heartbeat:
                 ],
                 waiting=waiting(),
                 cached_datasets=cached(),
+                # Only once for each measurement: heartbeats stay small.
+                machine=measured() if connected else None,
             )
-            if self._link.connected:
+            if connected:
                 with contextlib.suppress(NatsUnreachableError):
                     await self._link.publish(beat_subject(self._settings.worker_id), beat.SerializeToString())
             await asyncio.sleep(self._settings.beat_seconds)

@@ -47,6 +47,24 @@ class WorkerSettings(ServiceSettings):
         ge=0,
         description="time between samples of what a run uses (CPU, memory, disk, network, GPUs); 0: none",
     )
+    machine_seconds: float = Field(
+        10.0, gt=0, description="time between measurements of the machine: disk and GPUs, for heartbeats"
+    )
+    keep_run_hours: float = Field(
+        168.0,
+        ge=0,
+        description="hours for which the directory of an ended run is kept on this worker's disk, once "
+        "everything of it is stored; 0: none, inf: for ever",
+    )
+    keep_runs_mib: float = Field(
+        20_000,
+        ge=0,
+        description="directories of ended runs kept on this worker's disk, in MiB; then the one that ended "
+        "first is removed; inf: no limit",
+    )
+    sweep_seconds: float = Field(
+        300.0, gt=0, description="time between sweeps, which measure and remove directories of runs"
+    )
     upload_wait: float = Field(
         60.0, ge=0, description="longest time a run's end waits for its checkpoints to be in S3"
     )

@@ -26,6 +26,10 @@ from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.journal import Journal
 from runspine.services.worker.facts.outcome import hand_back
 from runspine.services.worker.heartbeat import Heartbeat, HeldAttempt
+from runspine.services.worker.machine.removal_plan import KeepRules
+from runspine.services.worker.machine.run_folders import RunFolders
+from runspine.services.worker.machine.status import MachineMonitor
+from runspine.services.worker.machine.sweep import FolderSweep
 from runspine.services.worker.metrics import BACKLOG, BUSY, SLOTS
 from runspine.services.worker.process.cgroup import claim_subtree
 from runspine.services.worker.process.gpu import find_gpus
@@ -79,6 +83,10 @@ class Worker:
         self._offers = self._make_offers()
         self._claimer = self._make_claimer()
         self._heartbeat = Heartbeat(settings, link, self._fact_writer)
+        self._folders = RunFolders(settings.worker_dir)
+        self.machine = MachineMonitor(
+            settings.worker_dir, self._folders, [gpu.id for gpu in gpus], settings.machine_seconds
+        )
         self._held: dict[str, Attempt] = {}
         self._cache_reports = CacheReports(
             link, settings.worker_id, self._claimer.datasets, lambda: {a.dataset for a in self._held.values()}
@@ -119,6 +127,23 @@ class Worker:
             uploads=self._uploads,
         )
 
+    def _make_sweep(self) -> FolderSweep:
+        return FolderSweep(
+            self._folders,
+            self._fact_writer,
+            self._settings.worker_id,
+            KeepRules(self._settings.keep_run_hours, self._settings.keep_runs_mib),
+            self._runs_in_use,
+            self._settings.sweep_seconds,
+        )
+
+    def _runs_in_use(self) -> set[str]:
+        """Runs of which something on this disk is held, to be shipped or to be uploaded. Blocks."""
+        announced = self._announcements.iterdir() if self._announcements.is_dir() else ()
+        names = [*self._spools.names(), *(path.name for path in announced)]
+        known = {name.partition(".")[0] for name in names}
+        return known | self._journal.run_ids() | self._uploads.intents.run_ids()
+
     async def serve(self) -> None:
         """Run until cancelled, then drain; further cancellations have no effect."""
         work = asyncio.create_task(self._work(), name="worker")
@@ -136,10 +161,15 @@ class Worker:
         # Uploads never end by themselves: if they fail, the worker drains and fails too.
         uploads.add_done_callback(lambda _: self._drain())
         beats = asyncio.create_task(
-            self._heartbeat.beat(self._reported_attempts, self._claimer.waiting, self._cache_reports.current),
+            self._heartbeat.beat(
+                self._reported_attempts,
+                self._claimer.waiting,
+                self._cache_reports.current,
+                self.machine.take,
+            ),
             name="beats",
         )
-        caches = asyncio.create_task(self._cache_reports.run(), name="caches")
+        upkeep = self._start_upkeep()
         try:
             await self._unless_draining(self._recovery.recover())
             # A worker of one run takes no other offers, so it is not announced as online.
@@ -153,9 +183,19 @@ class Worker:
         finally:
             await self._recovery.leave()
             await self._heartbeat.leave()
-            await cancel_and_wait(uploads, beats, caches)
+            await cancel_and_wait(uploads, beats, *upkeep)
         if not uploads.cancelled():
             uploads.result()
+
+    def _start_upkeep(self) -> list[asyncio.Task[None]]:
+        """Measure the machine, report caches, sweep directories of runs. A failure of these ends no run."""
+        works = {"machine": self.machine.run(), "caches": self._cache_reports.run()}
+        if not self._settings.worker_only_run:
+            works["sweep"] = self._make_sweep().run()
+        tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
+        for task in tasks:
+            task.add_done_callback(_log_failure)
+        return tasks
 
     def _reported_attempts(self) -> list[HeldAttempt]:
         """Attempts under way, and lost ones that recovery is closing."""
@@ -249,3 +289,8 @@ class Worker:
             raise DrainingError
         finally:
             await cancel_and_wait(work, asked)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("upkeep.failed", task=task.get_name(), exc_info=error)

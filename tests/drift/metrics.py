@@ -13,6 +13,7 @@ from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.edges.metrics import CatalogCollector
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.edges.metrics import BoardCollector
+from runspine.services.worker.machine.status import MachineCollector
 from tests.kit.paths import ROOT
 
 EVERY = "every service"
@@ -45,6 +46,7 @@ def metrics_doc() -> str:
     # Collected when Prometheus scrapes, so they are no objects of the module.
     found["orchestrator"] += _collected(BoardCollector(Board()).collect())
     found["artifacts"] += _collected(CatalogCollector(ArtifactCatalog()).collect())
+    found["worker"] += _collected(MachineCollector().collect())
     lines = [INTRODUCTION]
     for service, metrics in found.items():
         rows = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from runspine.wire.v1.facts_pb2 import EXITED, AttemptExited, Commit, Fact
+from runspine.wire.v1.facts_pb2 import EXITED, FINISHED, AttemptExited, Commit, Fact
 
 ENDINGS = ("run_completed", "run_failed", "run_cancelled")
 # In which phases each fact of RUNS may come, and the phase after it.
@@ -123,7 +123,11 @@ def _reason(
     match kind:
         case "run_started" if started.get(attempt) != fact.run_started.worker_id:
             yield f"attempt {attempt} started on {fact.run_started.worker_id}, which had not claimed it"
-        case "run_completed" if exited is None or (exited.outcome, exited.exit_code) != (EXITED, 0):
+        case "run_completed" if exited is None or not _went_well(exited):
             yield f"completed without a clean exit of attempt {attempt}"
         case "run_requeued" | "run_failed" if exited is None and phase != "STALE":
             yield f"attempt {attempt} was given up without an exit and without silence"
+
+
+def _went_well(exited: AttemptExited) -> bool:
+    return exited.outcome == FINISHED or (exited.outcome, exited.exit_code) == (EXITED, 0)

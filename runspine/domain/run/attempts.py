@@ -23,6 +23,7 @@ def apply_attempt(history: AttemptHistory, fact: Fact) -> None:
                     directory=started.directory,
                     started_at=fact.at,
                     resumed_from=started.resumed_from if started.HasField("resumed_from") else None,
+                    versions=started.versions,
                 )
         case "attempt_progressed":
             attempt = find_attempt(history, fact.attempt_progressed.attempt)

@@ -17,6 +17,7 @@ from runspine.domain.run.commands import (
 from runspine.domain.run.evolve import ENDED
 from runspine.wire.v1.facts_pb2 import (
     EXITED,
+    FINISHED,
     HANDED_BACK,
     LOST,
     STOPPED,
@@ -140,8 +141,10 @@ def _ending(run: Run, command: RecordExit) -> list[Fact]:
     """The facts of an attempt's end, at the worker's time; a requeue is at the time of the decision."""
     exited, at = command.exited, command.ended_at
     clean = exited.outcome == EXITED and exited.exit_code == 0 and exited.signal == 0
-    if clean:
-        return [Fact(at=at, run_completed=RunCompleted(attempt=exited.attempt, counts=exited.counts))]
+    if clean or exited.outcome == FINISHED:
+        completed = RunCompleted(attempt=exited.attempt, counts=exited.counts)
+        completed.reason = "" if clean else exited.reason
+        return [Fact(at=at, run_completed=completed)]
     if run.phase == CANCELLING:
         return [_cancelled(run, at, run.reason, exited.counts)]
     if exited.outcome == HANDED_BACK:

@@ -91,7 +91,7 @@ def _cancel_requested(run: Run, fact: Fact) -> None:
 def _completed(run: Run, fact: Fact) -> None:
     run.phase = COMPLETED
     run.ended_at = fact.at
-    run.reason = ""
+    run.reason = fact.run_completed.reason
     run.counts.CopyFrom(fact.run_completed.counts)
 
 

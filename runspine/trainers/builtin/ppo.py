@@ -252,6 +252,9 @@ class Learner:
         spread = batch["returns"].var()
         left = (batch["returns"] - batch["values"]).var()
         losses["losses/clipfrac"] = float(np.mean(clipped))
+        # Before they are normalised.
+        losses["losses/advantage_mean"] = batch["advantages"].mean().item()
+        losses["losses/advantage_std"] = batch["advantages"].std(correction=0).item()
         losses["losses/explained_variance"] = (1 - left / spread).item() if spread > 0 else float("nan")
         return losses
 

@@ -6,10 +6,14 @@ kinds of its observations and actions, or why it cannot be made. It imports no t
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import sys
 from typing import Any
+
+import runspine
 
 
 def probe(env_id: str, kwargs: dict[str, Any], packages: list[str]) -> dict[str, Any]:
@@ -31,9 +35,22 @@ def probe(env_id: str, kwargs: dict[str, Any], packages: list[str]) -> dict[str,
     except Exception as error:  # noqa: BLE001
         return {"unmade": f"{type(error).__name__}: {_text(error)}"}
     try:
-        return {"observations": _kind(env.observation_space), "actions": _kind(env.action_space)}
+        return {
+            "observations": _kind(env.observation_space),
+            "actions": _kind(env.action_space),
+            "versions": versions(["gymnasium", *packages]),
+        }
     finally:
         env.close()
+
+
+def versions(packages: list[str]) -> dict[str, str]:
+    """Versions of Runspine and of these packages; without those that have none."""
+    found = {"runspine": runspine.__version__}
+    for name in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def _kind(space: Any) -> dict[str, Any]:

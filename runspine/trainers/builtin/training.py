@@ -108,7 +108,8 @@ class Training:
             self._echo_fork()
         self.checkpoints.begin(step)
         self._started, self._first = time.monotonic(), step
-        echo(f"{self.name}: {self.args.total_timesteps:,} steps on {self.device}")
+        device = device_text(self.device, getattr(self.args, "cuda", False))
+        echo(f"{self.name}: {self.args.total_timesteps:,} steps on {device}")
         return step
 
     def _echo_fork(self) -> None:
@@ -221,6 +222,15 @@ def pick_device(wanted: bool, required: bool) -> torch.device:
             "no CUDA device is available, and --require-cuda asks for one: use a worker with a GPU"
         )
     return torch.device("cuda" if available and (wanted or required) else "cpu")
+
+
+def device_text(device: torch.device, wanted: bool) -> str:
+    """The device; for a training that would use a GPU and has none, how many threads it uses instead."""
+    if device.type != "cpu" or not wanted:
+        return str(device)
+    threads = torch.get_num_threads()
+    count = "1 thread" if threads == 1 else f"{threads} threads"
+    return f"{device}, as no GPU is assigned (gpus), with {count} (limits.cpus)"
 
 
 A = TypeVar("A")

@@ -31,7 +31,7 @@ import runspine
 from runspine.trainers.builtin.checkpoints import Checkpoints, CheckpointUnusableError
 from runspine.trainers.builtin.envs import EnvUnfitError, make
 from runspine.trainers.builtin.history import TrainingHistory, summary_table
-from runspine.trainers.builtin.training import PRINT_SECONDS, pick_device
+from runspine.trainers.builtin.training import PRINT_SECONDS, device_text, pick_device
 from runspine.trainers.output import echo
 from runspine.trainers.sb3.checkpoint import read_checkpoint, take_weights, write_checkpoint
 from runspine.trainers.sb3.parameters import ALGORITHMS, OURS
@@ -199,7 +199,8 @@ def train(args: argparse.Namespace) -> int:
     model.set_logger(Logger(folder=None, output_formats=[RunLog(run, args.algo)]))
     begin(model, callback, run)
     started, first = time.monotonic(), model.num_timesteps
-    echo(f"{name}: {args.total_timesteps:,} steps on {model.device} with Stable-Baselines3")
+    device = device_text(model.device, params["cuda"])
+    echo(f"{name}: {args.total_timesteps:,} steps with Stable-Baselines3 on {device}")
     left = args.total_timesteps - first
     if left > 0:
         interval = LOG_INTERVALS.get(args.algo, 4)

@@ -26,6 +26,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NOT_STARTED: _ClassVar[Outcome]
     LOST: _ClassVar[Outcome]
     HANDED_BACK: _ClassVar[Outcome]
+    FINISHED: _ClassVar[Outcome]
 TRACKING_STATE_UNSPECIFIED: TrackingState
 OFFLINE: TrackingState
 SYNCING: TrackingState
@@ -37,6 +38,7 @@ LIMIT: Outcome
 NOT_STARTED: Outcome
 LOST: Outcome
 HANDED_BACK: Outcome
+FINISHED: Outcome
 
 class Commit(_message.Message):
     __slots__ = ("id", "number", "previous", "writer", "facts")
@@ -191,12 +193,14 @@ class RunCancelRequested(_message.Message):
     def __init__(self, requested_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RunCompleted(_message.Message):
-    __slots__ = ("attempt", "counts")
+    __slots__ = ("attempt", "counts", "reason")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     counts: Counts
-    def __init__(self, attempt: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
+    reason: str
+    def __init__(self, attempt: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RunFailed(_message.Message):
     __slots__ = ("attempt", "reason", "counts")
@@ -307,23 +311,25 @@ class AttemptStarted(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ResumedFrom(_message.Message):
-    __slots__ = ("run_id", "attempt", "digest", "step", "warm_start", "name")
+    __slots__ = ("run_id", "attempt", "digest", "step", "warm_start", "name", "episodes")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     WARM_START_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     attempt: int
     digest: str
     step: int
     warm_start: bool
     name: str
-    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., digest: _Optional[str] = ..., step: _Optional[int] = ..., warm_start: _Optional[bool] = ..., name: _Optional[str] = ...) -> None: ...
+    episodes: int
+    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., digest: _Optional[str] = ..., step: _Optional[int] = ..., warm_start: _Optional[bool] = ..., name: _Optional[str] = ..., episodes: _Optional[int] = ...) -> None: ...
 
 class ArtifactProduced(_message.Message):
-    __slots__ = ("attempt", "kind", "name", "digest", "size", "key", "step", "meta")
+    __slots__ = ("attempt", "kind", "name", "digest", "size", "key", "step", "meta", "episodes")
     class MetaEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -339,6 +345,7 @@ class ArtifactProduced(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     META_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     kind: str
     name: str
@@ -347,7 +354,8 @@ class ArtifactProduced(_message.Message):
     key: str
     step: int
     meta: _containers.MessageMap[str, _spec_pb2.Value]
-    def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ..., key: _Optional[str] = ..., step: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ...) -> None: ...
+    episodes: int
+    def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ..., key: _Optional[str] = ..., step: _Optional[int] = ..., meta: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., episodes: _Optional[int] = ...) -> None: ...
 
 class AttemptProgressed(_message.Message):
     __slots__ = ("attempt", "progress")
@@ -502,16 +510,14 @@ class WorkerOnline(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("cpus", "memory_mib", "gpus", "disk_mib")
+    __slots__ = ("cpus", "memory_mib", "gpus")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
-    DISK_MIB_FIELD_NUMBER: _ClassVar[int]
     cpus: float
     memory_mib: int
     gpus: _containers.RepeatedScalarFieldContainer[str]
-    disk_mib: int
-    def __init__(self, cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., disk_mib: _Optional[int] = ...) -> None: ...
+    def __init__(self, cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WorkerOffline(_message.Message):
     __slots__ = ("worker_id", "reason")

@@ -173,22 +173,20 @@ class Worker(_message.Message):
     def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ...) -> None: ...
 
 class Beat(_message.Message):
-    __slots__ = ("worker_id", "at", "attempts", "waiting", "disk_mib", "machine", "cached_datasets")
+    __slots__ = ("worker_id", "at", "attempts", "waiting", "machine", "cached_datasets")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
-    DISK_MIB_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
     CACHED_DATASETS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     at: int
     attempts: _containers.RepeatedCompositeFieldContainer[AttemptBeat]
     waiting: _containers.RepeatedCompositeFieldContainer[Waiting]
-    disk_mib: int
     machine: MachineStatus
     cached_datasets: _containers.RepeatedCompositeFieldContainer[CachedDataset]
-    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., disk_mib: _Optional[int] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., at: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptBeat, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ...) -> None: ...
 
 class CachedDataset(_message.Message):
     __slots__ = ("digest", "bytes", "used_at")
@@ -317,7 +315,7 @@ class RegistryState(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[RegistryEntry, _Mapping]]] = ..., aliases: _Optional[_Mapping[str, RegistryAlias]] = ..., partial: _Optional[bool] = ...) -> None: ...
 
 class RegistryEntry(_message.Message):
-    __slots__ = ("run_id", "digest", "kind", "name", "env", "algo", "runner", "env_kwargs", "problem", "pruned")
+    __slots__ = ("run_id", "digest", "kind", "name", "env", "algo", "runner", "env_kwargs", "problem", "pruned", "size")
     class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -335,6 +333,7 @@ class RegistryEntry(_message.Message):
     ENV_KWARGS_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     PRUNED_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     digest: str
     kind: str
@@ -345,7 +344,8 @@ class RegistryEntry(_message.Message):
     env_kwargs: _containers.MessageMap[str, _spec_pb2.Value]
     problem: str
     pruned: str
-    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., problem: _Optional[str] = ..., pruned: _Optional[str] = ...) -> None: ...
+    size: int
+    def __init__(self, run_id: _Optional[str] = ..., digest: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., problem: _Optional[str] = ..., pruned: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
 
 class RegistryAlias(_message.Message):
     __slots__ = ("run_id", "digest")

@@ -183,12 +183,14 @@ class ForkPoint(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., episode: _Optional[int] = ..., step: _Optional[int] = ..., record: _Optional[bytes] = ..., every: _Optional[bool] = ...) -> None: ...
 
 class Dataset(_message.Message):
-    __slots__ = ("name", "digest")
+    __slots__ = ("name", "digest", "size")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     name: str
     digest: str
-    def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+    size: int
+    def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Capture(_message.Message):
     __slots__ = ("observations",)

@@ -60,7 +60,8 @@ class Board:
         if worker is not None:
             worker.last_heard = max(worker.last_heard, stored_at)
             worker.running[:] = [attempt.run_id for attempt in beat.attempts]
-            worker.machine.CopyFrom(beat.machine)
+            if beat.HasField("machine"):
+                worker.machine.CopyFrom(beat.machine)
             del worker.cached_datasets[:]
             worker.cached_datasets.extend(beat.cached_datasets)
         for attempt in beat.attempts:
@@ -195,6 +196,7 @@ class Board:
                         runners=online.runners,
                         version=online.version,
                         capacity=online.capacity,
+                        machine=worker.machine if worker.HasField("machine") else None,
                         online=True,
                         since=fact.at,
                         last_heard=fact.at,

@@ -8,7 +8,12 @@ from runspine.domain.defaults import DEFAULT_POOL
 from runspine.errors import Violation
 from runspine.wire.v1.facts_pb2 import Capacity
 from runspine.wire.v1.run_pb2 import Worker
-from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
+
+MIB = 1 << 20
+# A worker needs room for the archive of a dataset and for its files.
+DATASET_COPIES = 2
 
 
 def capacity_violations(spec: RunSpec, workers: Iterable[Worker]) -> list[Violation]:
@@ -36,6 +41,51 @@ def fits(spec: RunSpec, machine: Capacity) -> bool:
         and spec.limits.memory_mib <= machine.memory_mib
         and spec.limits.cpus <= machine.cpus
     )
+
+
+def disk_notices(spec: RunSpec, workers: Iterable[Worker]) -> list[str]:
+    """What a run needs of a disk and no online worker of its pool has free now; nothing while unknown.
+
+    Notices and no violations: directories of ended runs and cached datasets may be removed in time.
+    """
+    pool = spec.pool or DEFAULT_POOL
+    online = [worker for worker in workers if worker.online and pool in worker.pools]
+    free = [worker.machine.disk_free for worker in online if worker.machine.HasField("disk_free")]
+    if not online or len(free) < len(online):
+        return []
+    most = max(free)
+    has = f"no worker of pool {pool!r} has that much free now: the most is {_mib(most)} MiB"
+    notices = []
+    if (needed := spec.dataset.size * DATASET_COPIES) > most:
+        name = spec.dataset.name or spec.dataset.digest[:12]
+        notices.append(
+            f"dataset {name} needs {_mib(needed)} MiB of disk unless a worker has it already, and {has}"
+        )
+    if (limit := spec.limits.disk_mib * MIB) > most:
+        notices.append(f"limits.disk_mib allows {_mib(limit)} MiB, and {has}")
+    return notices
+
+
+def gpu_notices(spec: RunSpec, info: RunnerInfo | None, workers: Iterable[Worker]) -> list[str]:
+    """Whether a training that could use a GPU asks for none although workers of its pool have some."""
+    if info is None or not info.uses_gpu or info.takes_command or spec.gpus or spec.mode not in (0, TRAIN):
+        return []
+    if "cuda" in spec.params and not spec.params["cuda"].boolean:
+        return []
+    pool = spec.pool or DEFAULT_POOL
+    serving = (worker for worker in workers if worker.online and pool in worker.pools)
+    with_gpu = next((worker.id for worker in serving if worker.capacity.gpus), "")
+    threads = max(1, int(spec.limits.cpus))
+    count = "1 thread" if threads == 1 else f"{threads} threads"
+    notice = (
+        f"gpus is 0: it trains on the CPU with {count} (limits.cpus), and worker {with_gpu} has a GPU. "
+        "Set gpus: 1 to use it"
+    )
+    return [notice] if with_gpu else []
+
+
+def _mib(size: int) -> str:
+    return f"{size // MIB:,}"
 
 
 def _by_resource(spec: RunSpec, machines: list[Capacity], pool: str) -> Iterable[Violation]:

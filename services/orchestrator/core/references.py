@@ -65,7 +65,7 @@ def _resolve_dataset(spec: RunSpec, board: Board) -> Iterator[Violation]:
     if why := obstacle(entry):
         yield Violation(field, f"dataset {text[:80]} {why}")
         return
-    wanted.digest = entry.digest
+    wanted.digest, wanted.size = entry.digest, entry.size
     yield from _match_env(spec, entry)
 
 

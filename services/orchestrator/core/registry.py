@@ -221,7 +221,8 @@ def _imported(import_id: str, imported: CheckpointImported) -> RegistryEntry:
 
 
 def _describe(entry: RegistryEntry, source: ArtifactProduced | CheckpointImported) -> None:
-    """Copy env and env_kwargs from the metadata."""
+    """Copy the size, and env and env_kwargs from the metadata."""
+    entry.size = source.size
     if "env" in source.meta:
         entry.env = source.meta["env"].text
     if "env_kwargs" in source.meta:

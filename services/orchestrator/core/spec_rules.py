@@ -131,6 +131,11 @@ def _numbers(spec: RunSpec) -> Iterator[Violation]:
         yield Violation("spec.priority", f"{spec.priority} is out of range: 0 (last) to 100 (first)")
     if spec.seed > 2**63 - 1:
         yield Violation("spec.seed", f"{spec.seed} is out of range: 0 to 2^63-1")
+    if spec.max_episodes and spec.mode in (EVALUATE, PLAY):
+        field = "evaluation.episodes" if spec.mode == EVALUATE else "play.episodes"
+        yield Violation("spec.max_episodes", f"is for trainings: use {field}")
+    elif spec.max_episodes > 2**63 - 1:
+        yield Violation("spec.max_episodes", f"{spec.max_episodes} is out of range: 0 to 2^63-1")
     if spec.retry.max_attempts > 100:
         yield Violation("spec.retry.max_attempts", f"{spec.retry.max_attempts} is out of range: 1 to 100")
     bounded = {

@@ -20,7 +20,7 @@ from runspine.rpc.auth import caller
 from runspine.rpc.errors import AmbiguousError, InvalidInputError, NotFoundError, translate_errors
 from runspine.runners.help import with_help
 from runspine.services.orchestrator.core.board import Board
-from runspine.services.orchestrator.core.capacity import capacity_violations
+from runspine.services.orchestrator.core.capacity import capacity_violations, disk_notices, gpu_notices
 from runspine.services.orchestrator.core.listing import list_runs
 from runspine.services.orchestrator.core.runner_catalog import known_runners
 from runspine.services.orchestrator.core.spec_rules import (
@@ -187,7 +187,9 @@ class TrainerServicer(TrainerServiceServicer):
                 return wire.SubmitResponse(run=_fold_history(known), created=False)
         command = Submit(at=at, run_id=run_id, name=name, spec=spec, by=caller.get(), parent=parent, key=key)
         handled = await self._command(run_id, command)
-        return wire.SubmitResponse(run=handled.run, created=bool(handled.facts))
+        return wire.SubmitResponse(
+            run=handled.run, created=bool(handled.facts), notices=self._notices(spec) if handled.facts else []
+        )
 
     async def _reserve(self, key: str, wanted: KeyReserved, at: int) -> KeyReserved:
         """The run that this idempotency key stands for: the first submit with it decides."""
@@ -216,7 +218,9 @@ class TrainerServicer(TrainerServiceServicer):
         if not workers:
             return [f"no worker serves pool {spec.pool!r} now: the run will wait"]
         ready = [w for w in workers for info in w.runners if info.name == spec.runner and not info.not_ready]
-        return [] if ready else [f"no worker of pool {spec.pool!r} has runner {spec.runner!r} ready"]
+        notices = [] if ready else [f"no worker of pool {spec.pool!r} has runner {spec.runner!r} ready"]
+        info = self._trainer.runners().get(spec.runner)
+        return notices + disk_notices(spec, workers) + gpu_notices(spec, info, workers)
 
     async def _find(self, text: str) -> Run:
         found = self._trainer.board.find(text)

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from runspine.domain.artifact_kinds import CHECKPOINT
 from runspine.domain.downloads import is_download
 from runspine.ids import new_ulid
 from runspine.services.worker.protocol.redact import Redactor
@@ -49,6 +50,8 @@ class Intent:
     meta: dict[str, Any] = field(default_factory=dict)
     # The last batch of telemetry before it.
     after: int = 0
+    # Of a checkpoint: episodes that the run had trained until then.
+    episodes: int = 0
 
     @property
     def key(self) -> str:
@@ -71,6 +74,7 @@ class Intent:
             key=self.key,
             step=self.step,
             meta={name: to_value(value) for name, value in self.meta.items()},
+            episodes=self.episodes,
         )
 
 
@@ -108,11 +112,12 @@ class Intents:
             linked = _link(path, link, os.fstat(descriptor))
         finally:
             os.close(descriptor)
+        kind = redact(str(event["kind"]))[:MAX_NAME_LENGTH]
         intent = Intent(
             id=link.name,
             run_id=run_id,
             attempt=attempt,
-            kind=redact(str(event["kind"]))[:MAX_NAME_LENGTH],
+            kind=kind,
             name=redact(str(event.get("name") or path.relative_to(run_dir.resolve())))[:MAX_NAME_LENGTH],
             path=str(path),
             link=str(link) if linked else "",
@@ -121,6 +126,7 @@ class Intents:
             step=parse_step(event.get("step")),
             meta=clean_meta(event.get("meta"), redact),
             after=after,
+            episodes=parse_step(event.get("episodes")) if kind == CHECKPOINT else 0,
         )
         self._write(intent)
         return intent
@@ -140,6 +146,11 @@ class Intents:
                 path.unlink()
         return found
 
+    def run_ids(self) -> set[str]:
+        """Runs that have files to upload. Blocks."""
+        found = (each for path in self._folder.glob("*.json") for each in _read(path))
+        return {intent.run_id for intent in found}
+
     def _write(self, intent: Intent) -> None:
         draft = self._folder / f"{intent.id}.tmp"
         with draft.open("w") as file:
@@ -157,6 +168,8 @@ class Intents:
 def _read(path: Path) -> list[Intent]:
     try:
         return [Intent(**json.loads(path.read_text()))]
+    except FileNotFoundError:
+        return []  # uploaded meanwhile
     except (ValueError, TypeError) as error:
         # Writes are atomic, so this is damage from outside: keep the file and log it.
         log.error("upload.unreadable", path=str(path), error=str(error))

@@ -67,6 +67,11 @@ class AttemptStart:
     dataset: Path | None = None
 
     @property
+    def episodes_before(self) -> int:
+        """Episodes that the run had trained when it wrote the checkpoint; 0 for a start with another's."""
+        return self.source.episodes if self.source is not None and self.kind == RESUME else 0
+
+    @property
     def variables(self) -> dict[str, str]:
         """Environment variables for the trainer."""
         given = {"RUNSPINE_DATASET": str(self.dataset)} if self.dataset else {}
@@ -224,7 +229,11 @@ async def _first_good(
             continue
         missing.settled(artifact.digest)
         source = ResumedFrom(
-            run_id=run_id, attempt=artifact.attempt, digest=artifact.digest, step=artifact.step
+            run_id=run_id,
+            attempt=artifact.attempt,
+            digest=artifact.digest,
+            step=artifact.step,
+            episodes=artifact.episodes,
         )
         notes.append(f"resumes from the checkpoint at step {artifact.step} of attempt {artifact.attempt}")
         return AttemptStart(path, kind, source, notes, damaged=damaged)

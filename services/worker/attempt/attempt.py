@@ -24,6 +24,7 @@ from runspine.services.worker.claim.claim import Claim
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.outcome import (
     Stop,
+    episodes_reached,
     exited_fact,
     grace_of,
     is_open,
@@ -97,8 +98,15 @@ class Attempt:
         self._run = claim.run
         prepared = claim.prepared
         self._telemetry = TelemetryPipeline(
-            self.run_id, self.number, claim.run.spec, prepared.redact, publisher, spools
+            self.run_id,
+            self.number,
+            claim.run.spec,
+            prepared.redact,
+            publisher,
+            spools,
+            claim.start.episodes_before,
         )
+        self._telemetry.on_max_episodes = lambda: self.stop(episodes_reached(claim.run.spec))
         self._output = Output(prepared.run_dir, self._telemetry)
         self._blobs = blobs
         self._uploads = uploads
@@ -218,6 +226,9 @@ class Attempt:
             return self._exited(self._stop)
         if prepared.obstacle:
             return self._exited(Stop(NOT_STARTED, prepared.obstacle))
+        if self._telemetry.max_episodes_reached:
+            # The checkpoint that it resumes from was written with the last of them.
+            return self._exited(episodes_reached(self._run.spec))
         view_socket = await asyncio.to_thread(ViewSocket, prepared.run_dir)
         prepare_actor = functools.partial(fetch_actor, self._blobs, prepared.run_dir)
         async with FramePublisher(

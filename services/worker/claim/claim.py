@@ -260,6 +260,7 @@ class Claimer:
             command=prepared.redact.each(prepared.command),
             directory=str(prepared.run_dir),
             resumed_from=start.source,
+            versions=prepared.versions,
         )
         return Fact(at=now_micros(), attempt_started=started)
 

@@ -6,7 +6,7 @@ import json
 import os
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -23,6 +23,9 @@ from runspine.wire.v1.spec_pb2 import PLAY, RunSpec
 
 log = structlog.get_logger()
 
+MAX_VERSIONS = 32
+MAX_VERSION_LENGTH = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -34,6 +37,8 @@ class Prepared:
     directory: Path
     environment: dict[str, str]
     obstacle: str = ""
+    # Versions of what it runs, for AttemptStarted.
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 def describe(name: str, runner: Runner, pythons: Mapping[str, str] | None = None) -> RunnerInfo:
@@ -93,10 +98,19 @@ def prepare(
             wandb_proxy=wandb_proxy,
         )
         variables |= start.variables
+        if spec.max_episodes and start.episodes_before:
+            variables["RUNSPINE_MAX_EPISODES"] = str(max(0, spec.max_episodes - start.episodes_before))
         _write_command(run_dir, redact, launch, variables)
     except (NotReadyError, OSError) as error:
         return Prepared(run_dir, redact, list(spec.command), run_dir, {}, redact(str(error)))
-    return Prepared(run_dir, redact, launch.command, launch.directory, variables)
+    return Prepared(
+        run_dir,
+        redact,
+        launch.command,
+        launch.directory,
+        variables,
+        versions=_clean_versions(launch.versions, redact),
+    )
 
 
 def _launch(
@@ -117,6 +131,12 @@ def _launch(
     if not launch.command:
         raise NotReadyError(f"runner {spec.runner!r} gave no command")
     return launch
+
+
+def _clean_versions(versions: Mapping[str, str], redact: Redactor) -> dict[str, str]:
+    """What a runner reports as versions, bounded: the log keeps it for ever."""
+    kept = sorted(versions.items())[:MAX_VERSIONS]
+    return {str(name)[:MAX_VERSION_LENGTH]: redact(str(text))[:MAX_VERSION_LENGTH] for name, text in kept}
 
 
 def _link_dataset(link: Path, dataset: Path) -> None:

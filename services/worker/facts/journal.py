@@ -60,6 +60,10 @@ class Journal:
         """All readable entries. Blocks."""
         return [entry for path in sorted(self._folder.glob("*.json")) if (entry := _read(path))]
 
+    def run_ids(self) -> set[str]:
+        """Runs with an entry, readable or not. Blocks."""
+        return {path.name.partition(".")[0] for path in self._folder.iterdir()}
+
     def _sync(self) -> None:
         folder = os.open(self._folder, os.O_RDONLY)
         try:

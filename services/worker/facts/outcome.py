@@ -10,6 +10,7 @@ from runspine.domain.run import ENDED
 from runspine.domain.run.attempts import apply_attempt, find_attempt
 from runspine.wire.v1.facts_pb2 import (
     EXITED,
+    FINISHED,
     HANDED_BACK,
     LIMIT,
     LOST,
@@ -67,6 +68,11 @@ def limit_reached(seconds: float, grace: float) -> Stop:
         f"wall-clock limit of {seconds:g} s reached. Raise limits.wall_seconds, or plan fewer steps",
         grace,
     )
+
+
+def episodes_reached(spec: RunSpec) -> Stop:
+    """Stop for max_episodes: the run is completed."""
+    return Stop(FINISHED, f"max_episodes reached: {spec.max_episodes:,}", grace_of(spec))
 
 
 def hand_back(spec: RunSpec) -> Stop:

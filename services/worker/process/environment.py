@@ -80,6 +80,7 @@ def trainer_environment(
         "RUNSPINE_ENV_KWARGS": _json(spec.env_kwargs),
         "RUNSPINE_ALGO": spec.algo,
         "RUNSPINE_TOTAL_STEPS": str(spec.total_steps or ""),
+        "RUNSPINE_MAX_EPISODES": str(spec.max_episodes or ""),
         "RUNSPINE_PARAMS": _json(spec.params),
         "RUNSPINE_PROTOCOL": str(PROTOCOL),
         "RUNSPINE_CAPTURE": enum_word(ObservationPolicy.DESCRIPTOR, spec.capture.observations),

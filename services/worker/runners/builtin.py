@@ -42,6 +42,7 @@ class BuiltinRunner:
             open_envs=True,
             not_ready=missing_packages("builtin", PACKAGES, EXTRA),
             uses_gpu=True,
+            videos=True,
             action_spaces=["Discrete", "Box"],
             observation_spaces=["Discrete", "Box", "MultiDiscrete", "MultiBinary", "Tuple", "Dict"],
             example=RunSpec(algo="qlearning", env="FrozenLake-v1", total_steps=4000),
@@ -61,7 +62,7 @@ class BuiltinRunner:
         variables = {}
         if spec.HasField("fork"):
             variables[fork_file.VARIABLE] = fork_file.write_fork(spec.fork, run_dir)
-        return Launch(command(python, spec), run_dir, variables)
+        return Launch(command(python, spec), run_dir, variables, spaces.versions)
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import Any
 import runspine.instrument
 from runspine.domain.defaults import DEFAULT_SEED
 from runspine.instrument.checkout import CleanrlCheckout, CleanrlCheckoutError
+from runspine.instrument.git_checkout import version_of
 from runspine.instrument.videos import EVALUATION_VARIABLE
 from runspine.runners import Launch, NotReadyError
 from runspine.services.worker.runners.cleanrl_check import check_script, films_evaluation
@@ -48,6 +49,9 @@ class CleanrlRunner:
             name="cleanrl",
             summary="unmodified CleanRL scripts from a checkout; every step recorded, no resume",
             modes=[TRAIN, EVALUATE],
+            # With params.capture_video or save_model.
+            videos=True,
+            uses_gpu=True,
             # No list of envs: scripts on envpool and others have their own ids. A launch checks.
         )
         try:
@@ -72,9 +76,11 @@ class CleanrlRunner:
             raise NotReadyError(str(error)) from error
         script = find_script(checkout, spec.algo)
         arguments = arguments_for(script, spec)
-        check_script(python, script, spec, {**HEADLESS, **spec.variables})
+        versions = check_script(python, script, spec, {**HEADLESS, **spec.variables})
         command = [python, str(LAUNCHER), "--path", str(checkout.folder), str(script.path), *arguments]
-        return Launch(command=command, directory=run_dir, variables={**HEADLESS, **_videos(script, spec)})
+        versions["cleanrl"] = version_of(checkout.folder) or "no git checkout"
+        variables = {**HEADLESS, **_videos(script, spec)}
+        return Launch(command=command, directory=run_dir, variables=variables, versions=versions)
 
 
 def scripts(checkout: CleanrlCheckout) -> dict[str, CleanrlScript]:

@@ -31,8 +31,10 @@ ATARI_HINT = " Atari's envs come with ale-py, and for gymnasium 0.29 with gymnas
 SEED_LIMIT = 2**32
 
 
-def check_script(python: str, script: CleanrlScript, spec: RunSpec, variables: Mapping[str, str]) -> None:
-    """Check packages, versions and env. Raises NotReadyError."""
+def check_script(
+    python: str, script: CleanrlScript, spec: RunSpec, variables: Mapping[str, str]
+) -> dict[str, str]:
+    """Check packages, versions and env; the versions of packages found. Raises NotReadyError."""
     if spec.seed >= SEED_LIMIT:
         raise NotReadyError(
             f"seed {spec.seed} is too large for CleanRL, which seeds numpy: 0 to {SEED_LIMIT - 1}"
@@ -48,6 +50,7 @@ def check_script(python: str, script: CleanrlScript, spec: RunSpec, variables: M
     check_packages(python, script, spec, found)
     check_gymnasium(script, found)
     check_env(script, env, found)
+    return dict(found["versions"])
 
 
 def probe_python(python: str, request: dict[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ class CorlRunner:
             warm_starts=True,
             open_envs=True,
             uses_gpu=True,
+            videos=True,
             not_ready=missing_packages("corl", PACKAGES, EXTRA),
             action_spaces=["Box", "Discrete"],
             observation_spaces=["Box"],
@@ -72,10 +74,11 @@ class CorlRunner:
         if spec.algo != RECORD:
             check_dataset(spec, run_dir, spaces)
         if spec.algo not in NAMES:
-            return launch_script(spec, run_dir, python, os.environ)
+            launch = launch_script(spec, run_dir, python, os.environ)
+            return replace(launch, versions={**spaces.versions, **launch.versions})
         if reason := unfit(spec.algo, spec.env, spaces):
             raise NotReadyError(reason)
-        return Launch(command=command(python, spec), directory=run_dir)
+        return Launch(command=command(python, spec), directory=run_dir, versions=spaces.versions)
 
 
 @cache

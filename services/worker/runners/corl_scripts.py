@@ -11,6 +11,7 @@ from typing import Any
 import runspine.instrument.corl
 from runspine.domain.defaults import DEFAULT_SEED
 from runspine.instrument.corl.checkout import PACKAGES, CorlCheckout, CorlCheckoutError
+from runspine.instrument.git_checkout import version_of
 from runspine.runners import Launch, NotReadyError
 from runspine.services.worker.runners.args_schema import NoSchemaError, params_of
 from runspine.services.worker.runners.cleanrl_check import probe_python
@@ -102,7 +103,8 @@ def launch_script(spec: RunSpec, run_dir: Path, python: str, environment: Mappin
         )
     _check_packages(script, python)
     command = [python, str(LAUNCHER), "--path", str(checkout.folder), str(script.path)]
-    return Launch([*command, *arguments_for(script, spec, run_dir)], run_dir, HEADLESS)
+    words = [*command, *arguments_for(script, spec, run_dir)]
+    return Launch(words, run_dir, HEADLESS, {"corl": version_of(checkout.folder) or "no git checkout"})
 
 
 def arguments_for(script: CorlScript, spec: RunSpec, run_dir: Path) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from runspine.runners import NotReadyError
@@ -32,10 +32,12 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class EnvSpaces:
-    """The spaces of an env."""
+    """The spaces of an env, and the versions of what made it."""
 
     observations: Space
     actions: Space
+    # Of the packages in the Python that will run the trainer.
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 def missing_packages(runner: str, packages: Sequence[str], extra: str) -> str:
@@ -71,7 +73,9 @@ def check_env(python: str, spec: RunSpec, packages: Sequence[str], extra: str) -
         raise NotReadyError(f"env {_unknown(spec.env, found)}")
     if "unmade" in found:
         raise NotReadyError(f"env {spec.env} cannot be made: {found['unmade']}")
-    return EnvSpaces(Space(**found["observations"]), Space(**found["actions"]))
+    return EnvSpaces(
+        Space(**found["observations"]), Space(**found["actions"]), dict(found.get("versions") or {})
+    )
 
 
 def _unknown(env: str, found: dict[str, Any]) -> str:

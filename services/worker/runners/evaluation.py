@@ -17,9 +17,8 @@ EXTRA = "runspine[builtin]"
 
 def launch_evaluation(spec: RunSpec, run_dir: Path, python: str) -> Launch:
     """The launch. Raises NotReadyError when the env cannot be made; the evaluator checks the checkpoint."""
-    if spec.env:
-        check_env(python, spec, PACKAGES, EXTRA)
-    return Launch(command=command(python, spec), directory=run_dir)
+    versions = check_env(python, spec, PACKAGES, EXTRA).versions if spec.env else {}
+    return Launch(command=command(python, spec), directory=run_dir, versions=versions)
 
 
 def command(python: str, spec: RunSpec) -> list[str]:

@@ -40,7 +40,8 @@ def offered_actors(python: str, environment: Mapping[str, str]) -> list[str]:
 def launch_play(spec: RunSpec, run_dir: Path, python: str) -> Launch:
     """The launch. Raises NotReadyError when the env cannot be made; the player checks the actor."""
     agent = kind_of(agent_of(spec.play.actor)) == BDI
-    check_env(python, spec, (*PACKAGES, "agentspeak") if agent else PACKAGES, SPADE if agent else EXTRA)
+    packages = (*PACKAGES, "agentspeak") if agent else PACKAGES
+    versions = check_env(python, spec, packages, SPADE if agent else EXTRA).versions
     words = command(python, spec)
     if spec.play.plan_text:
         (run_dir / PLANS).write_text(spec.play.plan_text)
@@ -51,7 +52,7 @@ def launch_play(spec: RunSpec, run_dir: Path, python: str) -> Launch:
     variables = {"PYTHONHASHSEED": "0"}
     # Any actor can be chosen later: a language model, too.
     variables |= {name: os.environ[name] for name in llm_settings.VARIABLES if os.environ.get(name)}
-    return Launch(words, run_dir, variables)
+    return Launch(words, run_dir, variables, versions)
 
 
 def command(python: str, spec: RunSpec) -> list[str]:

@@ -42,6 +42,7 @@ class Sb3Runner:
             open_envs=True,
             not_ready=missing_packages("sb3", PACKAGES, EXTRA),
             uses_gpu=True,
+            videos=True,
             action_spaces=sorted(_ANY_ACTIONS),
             observation_spaces=["Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict"],
             example=EXAMPLE,
@@ -57,7 +58,7 @@ class Sb3Runner:
         spaces = check_env(python, spec, PACKAGES, EXTRA)
         if reason := unfit(spec.algo, spec.env, spaces):
             raise NotReadyError(reason)
-        return Launch(command=command(python, spec), directory=run_dir)
+        return Launch(command=command(python, spec), directory=run_dir, versions=spaces.versions)
 
 
 def command(python: str, spec: RunSpec) -> list[str]:

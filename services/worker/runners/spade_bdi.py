@@ -67,7 +67,8 @@ class SpadeBdiRunner:
         if params.get("xmpp_host"):
             check_server(params, spec.secrets)
         # Sets of beliefs are iterated in hash order: it must be the same in every attempt.
-        return Launch(command(python, spec, params), run_dir, {"PYTHONHASHSEED": "0"})
+        variables = {"PYTHONHASHSEED": "0"}
+        return Launch(command(python, spec, params), run_dir, variables, spaces.versions)
 
 
 @cache

@@ -53,9 +53,19 @@ class TelemetryPipeline:
         redact: Redactor,
         publisher: Publisher,
         spools: SpoolDirectory,
+        episodes_before: int = 0,
     ) -> None:
         self._run_id = run_id
-        self._assembler = BatchAssembler(run_id, attempt, spec, redact if redact.longest else None)
+        self._assembler = BatchAssembler(
+            run_id,
+            attempt,
+            spec,
+            redact if redact.longest else None,
+            episodes_before=episodes_before,
+        )
+        # Called once, when the training has reached the spec's max_episodes.
+        self.on_max_episodes: Callable[[], None] | None = None
+        self._max_episodes = spec.max_episodes
         self._assembler.on_artifact = self._add_file
         # Announced files that wait until the telemetry before them is spooled.
         self._files: list[dict[str, Any]] = []
@@ -131,6 +141,14 @@ class TelemetryPipeline:
         self._add_ready(self._assembler.cut(now_micros()))
         self._count()
         self._changed.set()
+        if self._max_episodes and self.on_max_episodes and self.max_episodes_reached:
+            call, self.on_max_episodes = self.on_max_episodes, None
+            call()
+
+    @property
+    def max_episodes_reached(self) -> bool:
+        """Whether the run has trained as many episodes as its spec asks for; False when it asks for none."""
+        return 0 < self._max_episodes <= self._assembler.episodes_trained
 
     async def wait_for_space(self) -> None:
         """Wait until more may be read from the trainer. Raises the error that prevents storing telemetry."""

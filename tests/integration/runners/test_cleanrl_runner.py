@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from runspine.embedded import running_stack
+from runspine.instrument.git_checkout import commit_of, version_of
 from runspine.runners import NotReadyError
 from runspine.services.worker.runners.cleanrl import LAUNCHER, CleanrlRunner
 from runspine.services.worker.runners.cleanrl_check import records_video
@@ -40,6 +42,7 @@ def test_scripts_and_their_arguments_are_read_without_importing_anything_heavy(r
     assert params["num_envs"].help == "envs side by side"
     assert not {"env_id", "seed", "total_timesteps"} & set(params)
     assert info.not_ready == ""
+    assert (info.videos, info.uses_gpu) == (True, True)
 
 
 def test_fields_and_params_become_the_scripts_own_arguments(runner: CleanrlRunner, tmp_path: Path) -> None:
@@ -63,6 +66,31 @@ def test_fields_and_params_become_the_scripts_own_arguments(runner: CleanrlRunne
         ]
     )
     assert launch.directory == tmp_path
+    # The stand-in is a folder of this repository and no checkout of its own.
+    assert launch.versions["cleanrl"] == "no git checkout"
+    assert {"torch", "gymnasium", "numpy"} <= set(launch.versions)
+
+
+def test_the_commit_of_a_checkout_and_whether_it_was_changed_are_known(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        command = ["git", "-C", str(tmp_path), *identity, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert (commit_of(tmp_path), version_of(tmp_path)) == ("", "")
+    git("init", "-q")
+    (tmp_path / "ppo.py").write_text("1")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    commit = git("rev-parse", "HEAD")
+    assert (commit_of(tmp_path), version_of(tmp_path)) == (commit, commit)
+    (tmp_path / "ppo.py").write_text("2")
+    assert version_of(tmp_path) == f"{commit} (changed)"
+    # As a clone has it: the branch is in a file with all of them.
+    git("pack-refs", "--all")
+    assert commit_of(tmp_path) == commit
+    git("checkout", "-q", "--detach")
+    assert commit_of(tmp_path) == commit
 
 
 def test_videos_of_the_scripts_evaluation_can_be_switched_off(runner: CleanrlRunner, tmp_path: Path) -> None:

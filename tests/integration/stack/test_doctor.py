@@ -14,7 +14,7 @@ from runspine.embedded import running_stack
 from runspine.rpc.endpoint import Endpoint, find_endpoint
 from runspine.rpc.trainer_client import Client
 from runspine.wire.v1.artifacts_pb2 import Disk, GetUsageResponse, ScrubStatus
-from runspine.wire.v1.run_pb2 import Worker
+from runspine.wire.v1.run_pb2 import MachineStatus, Worker
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.kit.environment import clean_environment
 from tests.kit.paths import ROOT
@@ -90,6 +90,17 @@ def test_a_silent_worker_and_one_of_another_version_are_named() -> None:
     ]
     [alone] = check_workers([], NOW)
     assert alone.level == "warn"
+
+
+def test_a_worker_whose_disk_is_nearly_full_is_named() -> None:
+    def worker(name: str, free: int) -> Worker:
+        machine = MachineStatus(disk_total=100 * 10**9, disk_free=free, run_folders=1, run_folder_bytes=10**9)
+        return Worker(id=name, online=True, last_heard=int(NOW * 1e6), machine=machine)
+
+    unknown = Worker(id="c", online=True, last_heard=int(NOW * 1e6))
+    _, low = check_workers([worker("a", 50 * 10**9), worker("b", 5 * 10**9), unknown], NOW)
+    assert low.level == "warn"
+    assert low.summary == "b: 5.0 GB of 100 GB free, 1 run directory, 1.0 GB"
 
 
 def test_a_full_disk_and_a_scrub_that_stands_still_are_named() -> None:

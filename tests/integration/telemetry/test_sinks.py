@@ -65,6 +65,18 @@ def measured(shell: Shell, run: str, tmp_path_factory: pytest.TempPathFactory) -
     return as_float32(rows(path, "name", "step", "value"))
 
 
+def test_a_relative_folder_is_below_the_one_in_which_the_command_runs(
+    shell: Shell, run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for target in ("tensorboard", "csv", "parquet"):
+        shell("export", run, "--to", target, "--out", f"out/{target}")
+        assert any(path.is_file() for path in (tmp_path / "out" / target).rglob("*"))
+        # The same folder by its full path has everything already.
+        again = shell("export", run, "--to", target, "--out", str(tmp_path / "out" / target))
+        assert "already up to date" in again.stdout + again.stderr
+
+
 def test_tensorboards_own_reader_finds_the_same_numbers(
     shell: Shell, run: str, measured: Counter[Any], tmp_path: Path
 ) -> None:

@@ -59,6 +59,30 @@ async def test_what_a_script_leaves_in_cleanrls_places_becomes_artifacts_once(ba
     assert any("wandb/debug.log is not uploaded: it holds the value of secret" in text for text in received)
 
 
+# What the worker fetched for the run lies in its directory: one file announced, another only found there.
+FETCHED = """
+import json, os
+os.makedirs("resume")
+names = [f"resume/{digit * 64}.{suffix}" for digit, suffix in (("a", "pt"), ("b", "mp4"))]
+for name in [*names, "resume/own.cleanrl_model"]:
+    open(name, "w").write(name)
+print(json.dumps({"type": "artifact", "kind": "checkpoint", "path": names[0], "step": 5}), flush=True)
+print(json.dumps({"type": "artifact", "kind": "checkpoint", "path": "resume/own.cleanrl_model"}), flush=True)
+"""
+
+
+async def test_what_the_worker_fetched_for_a_run_is_not_stored_as_a_product_of_it(bay: Bay) -> None:
+    bay.worker()
+    run_id = await bay.python(FETCHED)
+    assert (await bay.exited(run_id)).artifacts_pending == 0
+    assert [artifact.name for artifact in await bay.artifacts(run_id, 1)] == ["resume/own.cleanrl_model"]
+    refused = [text for text in await bay.remarks(run_id) if "is not uploaded" in text]
+    assert refused == [
+        f"artifact resume/{'a' * 64}.pt is not uploaded: the worker fetched it for this run: "
+        "it is stored already"
+    ]
+
+
 async def test_a_directory_with_too_many_videos_is_capped_with_a_remark(bay: Bay) -> None:
     bay.worker()
     script = """

@@ -15,13 +15,24 @@ from runspine.wire.v1.facts_pb2 import (
     AttemptStarted,
     Counts,
     Fact,
+    FoldersRemoved,
     Progress,
+    RemovedFolder,
     Tracking,
     TrackingReported,
     WorkerOffline,
     WorkerOnline,
 )
-from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, QUEUED, RUNNING, AttemptBeat, Beat, Waiting
+from runspine.wire.v1.run_pb2 import (
+    CANCELLED,
+    COMPLETED,
+    QUEUED,
+    RUNNING,
+    AttemptBeat,
+    Beat,
+    MachineStatus,
+    Waiting,
+)
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2 import ListRequest
 
@@ -180,3 +191,58 @@ async def test_the_newest_address_at_a_tracker_is_part_of_the_listing() -> None:
     assert found[IDS[0]].tracking.url == "https://wandb.ai/lab/p/runs/x"
     assert found[IDS[0]].tracking.state == SYNCING
     assert not found[IDS[1]].HasField("tracking")
+
+
+async def refill(board: Board, log: MemoryLog, subject: str, *facts: Fact) -> None:
+    """Append to a subject of the stream ATTEMPTS and bring the board up to it."""
+    _, version = await log.read(subject)
+    await log.append(subject, list(facts), expected=version)
+    history, _ = await log.read(subject)
+    board.apply(history[-1])
+
+
+async def test_the_state_of_a_machine_stays_until_a_heartbeat_brings_a_newer_one() -> None:
+    board, log = await board_with_runs()
+    board.apply_heartbeat(Beat(worker_id="w1", machine=MachineStatus(disk_free=5, disk_total=9)), 1)
+    board.apply_heartbeat(Beat(worker_id="w1"), 2)
+    assert board.workers["w1"].machine.disk_free == 5
+    # It reports its envs a little later, as the same worker.
+    online = WorkerOnline(worker_id="w1", pools=["default"], slots=2)
+    await refill(board, log, worker_subject("w1"), Fact(at=3, worker_online=online))
+    assert board.workers["w1"].machine.disk_free == 5
+    board.apply_heartbeat(Beat(worker_id="w1", machine=MachineStatus(disk_total=9)), 4)
+    assert not board.workers["w1"].machine.HasField("disk_free")
+
+
+async def test_attempts_on_the_worker_that_removed_a_directory_know_when() -> None:
+    board, log = await board_with_runs()
+    started = AttemptStarted(attempt=2, worker_id="w2", versions={"cleanrl": "fe8d8a0"})
+    await refill(board, log, attempts_subject(IDS[0]), Fact(at=6, attempt_started=started))
+    removed = FoldersRemoved(worker_id="w1", folders=[RemovedFolder(run_id=IDS[0], bytes=7, rule="r")])
+    await refill(board, log, worker_subject("w1"), Fact(at=8, folders_removed=removed))
+    first, second = board.attempts[IDS[0]].attempts
+    assert (first.folder_removed_at, second.folder_removed_at) == (8, 0)
+    assert dict(second.versions) == {"cleanrl": "fe8d8a0"}
+
+
+async def test_a_run_is_listed_with_its_newest_run_at_a_tracker() -> None:
+    board, log = await board_with_runs()
+    assert board.tracking(IDS[0]) is None
+    for attempt, name in ((1, "first"), (2, "second")):
+        subject = attempts_subject(IDS[0])
+        begun = Fact(at=6, attempt_started=AttemptStarted(attempt=attempt, worker_id="w1"))
+        await refill(board, log, subject, begun)
+        tracking = Tracking(service="wandb", name=name)
+        reported = TrackingReported(attempt=attempt, tracking=tracking)
+        await refill(board, log, subject, Fact(at=7, tracking_reported=reported))
+        assert board.tracking(IDS[0]) == tracking
+    # An attempt that has none yet does not hide the one before.
+    await refill(
+        board,
+        log,
+        attempts_subject(IDS[0]),
+        Fact(at=9, attempt_started=AttemptStarted(attempt=3, worker_id="w1")),
+    )
+    listed = {each.run.id: each for each in list_runs(board, ListRequest()).runs}
+    assert listed[IDS[0]].tracking.name == "second"
+    assert not listed[IDS[1]].HasField("tracking")

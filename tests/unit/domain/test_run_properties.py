@@ -25,6 +25,7 @@ from runspine.domain.run.commands import (
 from runspine.domain.run.decide import MAX_LOSSES
 from runspine.domain.run.evolve import FOLDED
 from runspine.wire.v1.facts_pb2 import (
+    FINISHED,
     HANDED_BACK,
     ArtifactProduced,
     AttemptExited,
@@ -245,6 +246,17 @@ def test_an_ending_is_dated_by_its_worker_and_a_requeue_by_the_decision() -> Non
     finished = AttemptExited(attempt=1, outcome=Outcome.Value("EXITED"))  # type: ignore[arg-type]
     run, _ = live([submit, RecordStart(1, 1, "w"), RecordExit(50, finished, ended_at=5)])
     assert run.ended_at == 5
+
+
+def test_a_trainer_that_was_stopped_because_it_had_finished_completes_its_run() -> None:
+    spec = RunSpec(runner="script", max_episodes=7, retry=Retry(max_attempts=3))
+    submit = Submit(at=0, run_id="r", name="n", spec=spec)
+    for signal in (0, 15):
+        reached = AttemptExited(
+            attempt=1, outcome=FINISHED, exit_code=143, signal=signal, reason="max_episodes reached: 7"
+        )
+        run, _ = live([submit, RecordStart(1, 1, "w"), RecordExit(2, reached, ended_at=2)])
+        assert (run.phase, run.reason, run.failures) == (COMPLETED, "max_episodes reached: 7", 0)
 
 
 def lost_again_and_again(times: int, got_further: Callable[[int], bool]) -> Run:

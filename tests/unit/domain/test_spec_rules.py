@@ -2,13 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from runspine.services.orchestrator.core.capacity import capacity_violations
+from runspine.services.orchestrator.core.capacity import capacity_violations, disk_notices, gpu_notices
 from runspine.services.orchestrator.core.runner_catalog import known_runners
 from runspine.services.orchestrator.core.spec_rules import violations, with_defaults
 from runspine.wire.v1.facts_pb2 import Capacity
-from runspine.wire.v1.run_pb2 import Worker
+from runspine.wire.v1.run_pb2 import MachineStatus, Worker
 from runspine.wire.v1.runner_pb2 import BOOLEAN, INTEGER, NUMBER, TEXT, AlgoInfo, Param, RunnerInfo
-from runspine.wire.v1.spec_pb2 import TRAIN, Capture, Limits, Retry, RunSpec, Value, WarmStart
+from runspine.wire.v1.spec_pb2 import (
+    EVALUATE,
+    PLAY,
+    TRAIN,
+    Capture,
+    Dataset,
+    Limits,
+    Retry,
+    RunSpec,
+    Value,
+    WarmStart,
+)
 
 RUN = "01JCZW9T3N5Q8R7V2K4M6P0XYB"
 RUNNERS = {
@@ -166,6 +177,63 @@ def test_a_run_is_not_refused_for_workers_of_other_pools_or_for_want_of_any() ->
     assert capacity_violations(wanted, [worker("w", online=False), worker("v", pools=("gpu",))]) == []
     assert capacity_violations(wanted, [SMALL, WITH_GPU]) == []
     assert capacity_violations(wanted, [SMALL, Worker(id="old", pools=["default"], online=True)]) == []
+
+
+def with_disk(name: str, free_mib: int | None, pool: str = "default") -> Worker:
+    machine = MachineStatus(disk_free=free_mib << 20) if free_mib is not None else None
+    return Worker(id=name, online=True, pools=[pool], machine=machine)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "notices"),
+    [
+        (spec(), []),
+        (spec(limits=Limits(disk_mib=2000)), []),
+        (spec(dataset=Dataset(name="d", size=1000 << 20)), []),
+        (
+            spec(limits=Limits(disk_mib=2001)),
+            [
+                "limits.disk_mib allows 2,001 MiB, and no worker of pool 'default' has that much free now: "
+                "the most is 2,000 MiB"
+            ],
+        ),
+        (
+            spec(dataset=Dataset(name="d", size=1500 << 20)),
+            [
+                "dataset d needs 3,000 MiB of disk unless a worker has it already, and no worker of pool "
+                "'default' has that much free now: the most is 2,000 MiB"
+            ],
+        ),
+    ],
+)
+def test_a_run_that_needs_more_disk_than_any_worker_has_free_is_noticed(
+    wanted: RunSpec, notices: list[str]
+) -> None:
+    workers = [with_disk("a", 1000), with_disk("b", 2000), with_disk("c", 90_000, pool="far")]
+    assert disk_notices(wanted, workers) == notices
+    # One that reports no disk may have enough.
+    assert disk_notices(wanted, [*workers, with_disk("old", None)]) == []
+    assert disk_notices(wanted, []) == []
+
+
+def test_a_training_on_the_cpu_next_to_an_idle_gpu_is_noticed() -> None:
+    info = RunnerInfo(name="script", uses_gpu=True)
+    (notice,) = gpu_notices(spec(limits=Limits(cpus=2)), info, [SMALL, WITH_GPU])
+    assert notice == (
+        "gpus is 0: it trains on the CPU with 2 threads (limits.cpus), and worker gpu has a GPU. "
+        "Set gpus: 1 to use it"
+    )
+    assert gpu_notices(spec(), info, [SMALL]) == []
+    assert gpu_notices(spec(gpus=1), info, [WITH_GPU]) == []
+    assert gpu_notices(spec(params={"cuda": Value(boolean=False)}), info, [WITH_GPU]) == []
+    assert gpu_notices(spec(mode=EVALUATE), info, [WITH_GPU]) == []
+    assert gpu_notices(spec(), RunnerInfo(uses_gpu=True, takes_command=True), [WITH_GPU]) == []
+
+
+def test_max_episodes_is_for_trainings() -> None:
+    assert [v.field for v in violations(spec(max_episodes=5), RUNNERS)] == []
+    (found,) = (v for v in violations(spec(max_episodes=5, mode=PLAY), RUNNERS) if "episodes" in v.field)
+    assert (found.field, found.message) == ("spec.max_episodes", "is for trainings: use play.episodes")
 
 
 def test_every_limit_within_its_range_is_accepted() -> None:

@@ -55,6 +55,15 @@ def test_advantages_are_discounted_surprises_up_to_the_end_of_the_episode(learne
             assert found[t, env].item() == pytest.approx(expected, abs=1e-5)
 
 
+def test_an_update_reports_its_advantages_before_they_are_normalised(learner: Any) -> None:
+    ppo = learner(norm_adv=True)
+    ppo.collect(0)
+    expected = ppo.advantages().flatten()
+    losses = ppo.update()
+    assert losses["losses/advantage_mean"] == pytest.approx(expected.mean().item())
+    assert losses["losses/advantage_std"] == pytest.approx(expected.std(correction=0).item())
+
+
 def test_an_episode_cut_off_by_the_clock_is_credited_with_its_future(learner: Any) -> None:
     ppo = learner(env_kwargs='{"max_episode_steps": 3}', gamma=0.9)
     with torch.no_grad():

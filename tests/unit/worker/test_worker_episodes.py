@@ -153,3 +153,21 @@ def test_columns_end_an_episode_like_single_steps() -> None:
     trainer.emit({**STEPS, "reward": rewards, "flags": base(b"\0\2"), "first": 130})
     (episode,) = trainer.ended(final=True)
     assert (episode.slot, episode.steps, getattr(episode, "return"), episode.flags) == (3, 4, 4.0, 2)
+
+
+def test_episodes_of_the_training_are_counted_once_and_those_before_it_included() -> None:
+    trainer = Trainer()
+    trainer.recording = BatchAssembler("run", 2, RunSpec(), episodes_before=10)
+    files: list[dict[str, Any]] = []
+    trainer.recording.on_artifact = files.append
+    artifact = {"type": "artifact", "kind": "checkpoint", "path": "a.pt", "episodes": 99}
+    trainer.emit(artifact)
+    trainer.print(5, 1.0)
+    trainer.episode("a", 1.0)
+    trainer.episode("eval-1", 1.0)
+    trainer.episode("b", 1.0)
+    trainer.emit(artifact)
+    assert trainer.count == 3
+    assert trainer.recording.episodes_trained == 12
+    # Counted by the worker, whatever the trainer states.
+    assert [each["episodes"] for each in files] == [10, 12]

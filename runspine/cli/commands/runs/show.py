@@ -148,7 +148,11 @@ def _attempt(run_id: str, attempt: Attempt) -> None:
         echo(f"  began      {escaped(start_text(attempt.resumed_from, run_id))}")
     echo(f"  ended      {escaped(ended)}")
     echo(f"  command    {escaped(shlex.join(attempt.command))}")
-    echo(f"  directory  {escaped(attempt.directory)}")
+    gone = f" (removed {when(attempt.folder_removed_at)})" if attempt.folder_removed_at else ""
+    echo(f"  directory  {escaped(attempt.directory)}{gone}")
+    if attempt.versions:
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(attempt.versions.items()))
+        echo(f"  versions   {escaped(versions)}")
     if attempt.HasField("exited") and attempt.exited.HasField("counts"):
         echo(f"  counted    {counts_text(attempt.exited.counts)}")
     _config(attempt.described)

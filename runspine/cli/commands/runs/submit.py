@@ -214,11 +214,13 @@ def check(client: Client, file: RunFile, index: int) -> tuple[RunSpec, list[str]
 def report(file: RunFile, answers: Sequence[SubmitResponse], as_json: bool) -> None:
     group = answers[0].run.labels.get("group", "") if file.several else ""
     if as_json:
-        runs = [{"run": to_plain(a.run), "created": a.created} for a in answers]
+        runs = [{"run": to_plain(a.run), "created": a.created, "notices": list(a.notices)} for a in answers]
         echo_json({"runs": runs, "group": group or None})
         return
     for answer, variation in zip(answers, file.variations, strict=True):
         echo(submitted_line(answer.run, answer.created, variation))
+    for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
+        note(f"notice: {escaped(notice)}")
     if group:
         note(f"{len(answers)} runs; list them with: runspine ls --label group={group}")
 

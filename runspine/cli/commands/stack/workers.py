@@ -8,14 +8,21 @@ from runspine.cli.errors import json_option
 from runspine.cli.ui.screen import Cell, echo_json, note, table
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
-from runspine.text.values import age, middle_cut
-from runspine.wire.v1.run_pb2 import Worker
+from runspine.text.machines import disk_text, gpus_text
+from runspine.text.values import age, escaped, middle_cut, size
+from runspine.wire.v1.run_pb2 import MachineStatus, Worker
+
+HEADINGS = (
+    *("STATE", "WORKER", "HOST", "POOLS", "BUSY", "DISK", "RUNS KEPT"),
+    *("RUNNERS", "LAST SEEN", "VERSION"),
+)
+FIGURES = ("BUSY", "DISK", "RUNS KEPT", "LAST SEEN")
 
 
 @click.command()
 @json_option
 def workers(as_json: bool) -> None:
-    """List workers with their host, pools, load and runners."""
+    """List workers with their host, pools, load, disk, GPUs and runners."""
     with Client() as client:
         found = client.workers()
     if as_json:
@@ -24,8 +31,10 @@ def workers(as_json: bool) -> None:
     if not found:
         note("no worker has been seen yet")
         return
-    headings = ("STATE", "WORKER", "HOST", "POOLS", "BUSY", "RUNNERS", "LAST SEEN", "VERSION")
-    table(headings, [_worker(worker) for worker in found], right=("BUSY", "LAST SEEN"))
+    table(HEADINGS, [_worker(worker) for worker in found], right=FIGURES)
+    for worker in found:
+        if gpus := gpus_text(worker.machine):
+            note(f"{escaped(worker.id)}: {gpus}")
 
 
 def _worker(worker: Worker) -> list[Cell | str]:
@@ -37,7 +46,17 @@ def _worker(worker: Worker) -> list[Cell | str]:
         middle_cut(worker.host, 30),
         ", ".join(worker.pools),
         f"{len(worker.running)}/{worker.slots}",
+        disk_text(worker.machine) or "–",
+        _runs_kept(worker.machine),
         ", ".join(ready),
         age(worker.last_heard),
         worker.version,
     ]
+
+
+def _runs_kept(machine: MachineStatus) -> str:
+    """Directories of runs, and what they take: 12 (3.4 GB)."""
+    if not machine.HasField("run_folders"):
+        return "–"
+    taken = f" ({size(machine.run_folder_bytes)})" if machine.HasField("run_folder_bytes") else ""
+    return f"{machine.run_folders:,}{taken}"

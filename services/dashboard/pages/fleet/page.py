@@ -19,6 +19,7 @@ from runspine.services.dashboard.pages.elements.section import Section
 from runspine.services.dashboard.pages.elements.tables import plain_table
 from runspine.services.dashboard.pages.fleet.storage import draw_storage, draw_storage_error, get_storage
 from runspine.spec.plain import enum_word
+from runspine.text.machines import disk_text, gpus_text, run_folders_text
 from runspine.text.values import size, span
 from runspine.wire.v1.run_pb2 import QUEUED, Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
@@ -110,7 +111,15 @@ def _without_heartbeat(worker: Worker) -> str:
     found = Worker()
     found.CopyFrom(worker)
     found.last_heard = 0
-    return str(found)
+    # A few bytes more or less on its disk are not shown either.
+    found.ClearField("machine")
+    return f"{found}{_machine_texts(worker)}"
+
+
+def _machine_texts(worker: Worker) -> tuple[str, str]:
+    machine = worker.machine
+    disk = " · ".join(filter(None, (disk_text(machine), run_folders_text(machine))))
+    return disk, gpus_text(machine)
 
 
 def queued_runs(table: RunTable) -> Counter[tuple[str, int]]:
@@ -150,6 +159,8 @@ def _worker(worker: Worker) -> None:
             else ["no GPU"]
         )
         ui.label(" · ".join(has)).classes("rs-quiet")
+        for text in filter(None, _machine_texts(worker)):
+            ui.label(text).classes("rs-quiet")
         # The card is not redrawn for every heartbeat, so it does not count seconds.
         silence = _silence_seconds(worker)
         ago = "just now" if silence <= 2 * AGE_STEP_SECONDS else f"{span(silence)} ago"
@@ -181,6 +192,7 @@ def _runners(runners: list[RunnerInfo]) -> None:
             "modes": ", ".join(enum_word(Mode.DESCRIPTOR, mode) for mode in info.modes),
             "resumes": "yes" if info.resumes else "–",
             "warm start": "yes" if info.warm_starts else "–",
+            "videos": "yes" if info.videos else "–",
             "GPU": "needed" if info.needs_gpu else "used" if info.uses_gpu else "–",
             "algorithms": ", ".join(algo.name for algo in info.algos) or "any",
             "services": ", ".join(info.services) or "–",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runspine.domain.artifact_kinds import CHECKPOINT
 from runspine.domain.evaluation_series import batch_points
 from runspine.domain.tracking import read_output, wandb_run
 from runspine.services.worker.protocol.events import (
@@ -53,7 +54,15 @@ MALFORMED_HINT = "it and others like it are kept as log lines and counted; docs/
 class BatchAssembler:
     """Reads lines, tracks episodes and progress, and cuts batches."""
 
-    def __init__(self, run_id: str, attempt: int, spec: RunSpec, redact: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        attempt: int,
+        spec: RunSpec,
+        redact: Redactor | None = None,
+        *,
+        episodes_before: int = 0,
+    ) -> None:
         self._counts = Counts()
         # Counted here and not in the message, which is slower for every line.
         self._steps = 0
@@ -68,6 +77,8 @@ class BatchAssembler:
         self._reader = ProtocolReader(redact)
         self._observations = Observations(spec.capture.observations)
         self._episodes = EpisodeTracker()
+        # Trained until the checkpoint that the attempt resumed from.
+        self._episodes_before = episodes_before
         self._pace = StepRate(spec.total_steps)
         self._batcher = Batcher(run_id, attempt, self._observations)
         self._cut_reported = False
@@ -170,6 +181,11 @@ class BatchAssembler:
         self._scoring.fill(progress)
         return progress
 
+    @property
+    def episodes_trained(self) -> int:
+        """Episodes that the run has trained, those before the checkpoint it resumed from included."""
+        return self._episodes_before + self._episodes.trained
+
     def note(self, at: int) -> bytes:
         """The progress, counting only what was cut, for recovery after a restart."""
         progress = self.progress(at)
@@ -231,7 +247,7 @@ class BatchAssembler:
 
     def _artifacts(self, event: ArtifactsEvent, at: int) -> bool:
         for fields in event.files:
-            self.on_artifact(fields)
+            self._announce(fields)
         if event.url:
             self.description.add_tracking(wandb_run(self._reader.redacted(event.url)))
         return True
@@ -241,8 +257,14 @@ class BatchAssembler:
         return True
 
     def _artifact(self, artifact: ArtifactEvent, at: int) -> bool:
-        self.on_artifact(artifact.fields)
+        self._announce(artifact.fields)
         return True
+
+    def _announce(self, fields: dict[str, Any]) -> None:
+        if fields.get("kind") == CHECKPOINT:
+            # A run that resumes from it has trained so many episodes.
+            fields = {**fields, "episodes": self.episodes_trained}
+        self.on_artifact(fields)
 
     def _score(self, score: Score, at: int) -> bool:
         self._scoring.add(score)

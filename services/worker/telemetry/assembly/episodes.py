@@ -42,6 +42,8 @@ class EpisodeTracker:
 
     def __init__(self) -> None:
         self.count = 0
+        # Of those, the ones of the training itself.
+        self.trained = 0
         self.last_return: float | None = None
         self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self._source = EpisodeSource.NONE
@@ -123,6 +125,7 @@ class EpisodeTracker:
             self._held.setdefault(source, []).append(episode)
             best = self._held[max(self._held)]
             self.count, self._recent = len(best), deque(maxlen=RECENT_EPISODES)
+            self.trained = 0
             for each in best:
                 self._reached(each)
             if source == EpisodeSource.LINES or len(best) >= MAX_EPISODES:
@@ -134,8 +137,9 @@ class EpisodeTracker:
             self._reached(episode)
 
     def _reached(self, episode: Episode) -> None:
-        """Update the returns; the trainer's own evaluation episodes do not count."""
+        """Count it and update the returns; the trainer's own evaluation episodes do not count."""
         if not episode.episode_id.startswith(EVALUATION_PREFIX):
+            self.trained += 1
             self.last_return = _return(episode)
             self._recent.append(self.last_return)
 
