@@ -19,12 +19,15 @@ MAX_RECEIVED_BYTES = 32 << 20
 POLL_SECONDS = 5.0
 
 
-async def try_publish(link: NatsConnection, subject: str, payload: bytes) -> bool:
-    """Publish to the current subscribers; False when the message was dropped."""
+async def try_publish(link: NatsConnection, subject: str, payload: bytes, reply: str = "") -> bool:
+    """Publish to the current subscribers; False when the message was dropped.
+
+    With `reply`, the server reports there when nobody subscribes (`is_no_responders`).
+    """
     if not link.connected or link.client.pending_data_size > MAX_PENDING_BYTES:
         return False
     try:
-        await link.publish(subject, payload)
+        await link.publish(subject, payload, reply)
     except NatsUnreachableError:
         return False
     return True
@@ -40,6 +43,15 @@ async def subscribed(
     link: NatsConnection, subject: str, receive: Callable[[bytes], None]
 ) -> AsyncIterator[None]:
     """Call `receive` with each message on the subject while the context is open. It must not block."""
+    async with messages_of(link, subject, lambda message: receive(message.data)):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def messages_of(
+    link: NatsConnection, subject: str, receive: Callable[[Msg], None]
+) -> AsyncIterator[None]:
+    """The same with whole messages: subject, reply subject and headers."""
     task = asyncio.create_task(_listen(link, subject, receive), name=f"subscribed-{subject}")
     try:
         yield
@@ -47,9 +59,9 @@ async def subscribed(
         await cancel_and_wait(task)
 
 
-async def _listen(link: NatsConnection, subject: str, receive: Callable[[bytes], None]) -> None:
+async def _listen(link: NatsConnection, subject: str, receive: Callable[[Msg], None]) -> None:
     async def pass_on(message: Msg) -> None:
-        receive(message.data)
+        receive(message)
 
     while True:
         generation, client = link.generation, link.client if link.connected else None

@@ -74,5 +74,9 @@ def control_subject(run_id: str) -> str:
     return f"control.{run_id}"
 
 
+def preflight_subject(worker_id: str) -> str:
+    return f"preflight.{worker_id}"
+
+
 def artifacts_subject(run_id: str) -> str:
     return f"artifacts.{run_id}"

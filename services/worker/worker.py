@@ -19,7 +19,9 @@ from runspine.services.worker.attempt.attempt import Attempt
 from runspine.services.worker.attempt.recovery import Recovery
 from runspine.services.worker.claim.capacity import CapacityPool, measure
 from runspine.services.worker.claim.claim import Claim, Claimer
+from runspine.services.worker.claim.launch_check import LaunchChecker
 from runspine.services.worker.claim.offers import OfferLease, OfferQueue
+from runspine.services.worker.claim.preflight import PreflightResponder
 from runspine.services.worker.claim.single_run import SingleRun
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.journal import Journal
@@ -34,6 +36,7 @@ from runspine.services.worker.telemetry.precedence import Precedence
 from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
 from runspine.services.worker.telemetry.unshipped import UnshippedSpools
 from runspine.storage.file_blobs import FileBlobs
+from runspine.storage.ranged_blobs import RangedS3Blobs
 from runspine.tasks import cancel_and_wait
 
 log = structlog.get_logger()
@@ -78,6 +81,7 @@ class Worker:
         self._offers = self._make_offers()
         self._claimer = self._make_claimer()
         self._heartbeat = Heartbeat(settings, link, self._fact_writer)
+        self._preflight = self._make_preflight()
         self._held: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(settings.worker_slots)
@@ -115,6 +119,18 @@ class Worker:
             uploads=self._uploads,
         )
 
+    def _make_preflight(self) -> PreflightResponder:
+        settings = self._settings
+        checker = LaunchChecker(
+            settings.worker_id,
+            settings.worker_dir,
+            self._runners,
+            settings.runner_python,
+            os.environ,
+            RangedS3Blobs(settings),
+        )
+        return PreflightResponder(self._link, checker)
+
     async def serve(self) -> None:
         """Run until cancelled, then drain; further cancellations have no effect."""
         work = asyncio.create_task(self._work(), name="worker")
@@ -136,12 +152,10 @@ class Worker:
         )
         try:
             await self._unless_draining(self._recovery.recover())
-            # A worker of one run takes no other offers, so it is not announced as online.
-            if not self._settings.worker_only_run:
-                await self._unless_draining(self._heartbeat.online(self._runners, self._capacity.capacity))
-            log.info("worker.online", worker_id=self._settings.worker_id, pools=self._settings.pools)
-            while True:
-                await self._fill_slot()
+            async with self._preflight.serving():
+                await self._announce()
+                while True:
+                    await self._fill_slot()
         except DrainingError:
             await self._leave()
         finally:
@@ -150,6 +164,12 @@ class Worker:
             await cancel_and_wait(uploads, beats)
         if not uploads.cancelled():
             uploads.result()
+
+    async def _announce(self) -> None:
+        # A worker of one run takes no other offers, so it is not announced as online.
+        if not self._settings.worker_only_run:
+            await self._unless_draining(self._heartbeat.online(self._runners, self._capacity.capacity))
+        log.info("worker.online", worker_id=self._settings.worker_id, pools=self._settings.pools)
 
     def _reported_attempts(self) -> list[HeldAttempt]:
         """Attempts under way, and lost ones that recovery is closing."""

@@ -74,7 +74,7 @@ class CorlRunner:
         if spec.algo not in NAMES:
             return launch_script(spec, run_dir, python, os.environ)
         if reason := unfit(spec.algo, spec.env, spaces):
-            raise NotReadyError(reason)
+            raise NotReadyError(reason, "algo")
         return Launch(command=command(python, spec), directory=run_dir)
 
 
@@ -114,7 +114,7 @@ def check_dataset(spec: RunSpec, run_dir: Path, spaces: EnvSpaces) -> None:
     if why := unfit_env(manifest, name, spec.env, given) or unfit_spaces(
         manifest, name, observations, actions
     ):
-        raise NotReadyError(why)
+        raise NotReadyError(why, "dataset")
 
 
 def _manifest(path: Path, name: str) -> Manifest:
