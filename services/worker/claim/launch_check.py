@@ -45,6 +45,10 @@ _NUMBERS = re.compile(r"\d+")
 _SHAPE = re.compile(r"\(([\d, ]*)\), \w+\)\Z")
 
 
+class NotKnownError(Exception):
+    """The check cannot be answered without doing more than a check may."""
+
+
 @dataclass(slots=True)
 class LaunchChecker:
     """Answers launch checks on this host. Its methods block: they are for threads."""
@@ -72,8 +76,8 @@ class LaunchChecker:
         try:
             with reused_reports():
                 self._check(request, scratch, redact, reply)
-        except BlobsUnavailableError as error:
-            reply.unknown = redact(f"S3 does not answer: {error}")
+        except (BlobsUnavailableError, NotKnownError) as error:
+            reply.unknown = redact(str(error))
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return reply
@@ -133,7 +137,7 @@ class LaunchChecker:
     def _place_dataset(self, spec: RunSpec, scratch: Path) -> int:
         """Put the dataset's manifest where the runner reads it; bytes that fetching it would take.
 
-        Raises NotReadyError and BlobsUnavailableError.
+        Raises NotReadyError, NotKnownError and BlobsUnavailableError.
         """
         if not spec.dataset.digest:
             return 0
@@ -150,7 +154,7 @@ class LaunchChecker:
         return size * COPIES
 
     def _manifest(self, digest: str) -> tuple[Manifest, int]:
-        """The manifest of a dataset in S3, and the size of its archive. Raises DatasetError."""
+        """The manifest of a dataset in S3, and the size of its files. Raises DatasetError, NotKnownError."""
         if digest in self._manifests:
             return self._manifests[digest]
         key = artifact_key(digest)
@@ -163,7 +167,7 @@ class LaunchChecker:
 
         manifest = manifest_at_start(read)
         if manifest is None:
-            raise DatasetError("what S3 has under its digest is not a dataset of Runspine")
+            raise NotKnownError(f"dataset {digest[:12]} must be fetched before it can be checked")
         if len(self._manifests) < MAX_MANIFESTS:
             self._manifests[digest] = manifest, manifest.size
         return manifest, manifest.size

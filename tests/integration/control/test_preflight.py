@@ -103,7 +103,7 @@ def bad_specs(trained: str, dataset: str) -> dict[str, tuple[dict[str, Any], str
             {**CARTPOLE, "algo": "dqn", "env": "Pendulum-v1"}, "spec.algo", "use ppo or sac",
         ),
         "continuous actions on CartPole": (
-            {**CLEANRL, "env": "CartPole-v1"}, "spec.algo", "choose another env, or a script such as ppo or dqn",
+            {**CLEANRL, "env": "CartPole-v1"}, "spec.algo", "or a script such as ppo or dqn",
         ),
         "a dataset of another env": (
             {"runner": "corl", "algo": "bc", "env": "MountainCarContinuous-v0", "total_steps": 10,
@@ -111,7 +111,7 @@ def bad_specs(trained: str, dataset: str) -> dict[str, tuple[dict[str, Any], str
             "spec.dataset", "set env: Pendulum-v1",
         ),
         "CUDA without a GPU": (
-            {**CARTPOLE, "params": {"require_cuda": True}}, "spec.params.require_cuda", "set gpus to 1 or more",
+            {**CARTPOLE, "params": {"require_cuda": True}}, "spec.params.require_cuda", "set gpus to 1",
         ),
         "a warm start that cannot be": (
             {**CLEANRL, "warm_start": {"run_id": trained}}, "spec.warm_start", "remove it",

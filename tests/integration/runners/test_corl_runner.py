@@ -172,9 +172,9 @@ def test_what_does_not_fit_is_refused_before_anything_starts(lab: Lab, made: str
     emitted = lab.submit_spec(nothing, code=USAGE)
     assert '"spec.dataset"' in emitted
     assert "is missing: bc learns from a registered one" in emitted
-    other = lab.end(lab.submit_spec(lab.spec("bc", made, 10, env="CartPole-v1")))
-    assert other["phase"] == "failed"
-    assert "is of Pendulum-v1, and the run's env is CartPole-v1" in other["reason"]
+    path = lab.home.parent / "other.yaml"
+    path.write_text(json.dumps(lab.spec("bc", made, 10, env="CartPole-v1")))
+    assert "is of Pendulum-v1, and the run's env is CartPole-v1" in lab.refused("submit", path)
     stranger = {**lab.spec("bc", made, 10), "runner": "builtin", "algo": "ppo", "params": {}}
     assert "does not learn from a dataset" in lab.submit_spec(stranger, code=USAGE)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from runspine.services.orchestrator.core.capacity import capacity_violations
+from runspine.services.orchestrator.core.gpu_rules import gpu_notices, gpu_violations
 from runspine.services.orchestrator.core.runner_catalog import known_runners
 from runspine.services.orchestrator.core.spec_rules import violations, with_defaults
 from runspine.wire.v1.facts_pb2 import Capacity
@@ -219,3 +220,15 @@ def test_an_env_of_gymnasium_is_checked_by_its_id(env: str, variables: dict[str,
     found_problems = violations(RunSpec(runner="gym", env=env, variables=variables), {"gym": info})
     assert [problem.field for problem in found_problems] == (["spec.env"] if what else [])
     assert not what or what in found_problems[0].message
+
+
+def test_cuda_that_is_required_needs_a_gpu_and_cuda_without_one_is_on_cpu() -> None:
+    required = ppo(require_cuda=Value(boolean=True))
+    [found] = gpu_violations(required)
+    assert (found.field, "set gpus to 1" in found.message) == ("spec.params.require_cuda", True)
+    required.gpus = 1
+    assert list(gpu_violations(required)) == []
+    wanted = ppo(cuda=Value(boolean=True))
+    assert "trains on CPU" in gpu_notices(wanted)[0]
+    wanted.gpus = 1
+    assert gpu_notices(wanted) == gpu_notices(ppo(cuda=Value(boolean=False))) == gpu_notices(ppo()) == []

@@ -31,7 +31,7 @@ from runspine.spec.run_file import (
 from runspine.spec.strict_yaml import MAX_BYTES, MapNode, node_of
 from runspine.text.preflight import preflight_lines
 from runspine.text.values import escaped, escaped_block
-from runspine.wire.v1.preflight_pb2 import Preflight
+from runspine.wire.v1.preflight_pb2 import PREFLIGHT_UNKNOWN, Preflight
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2 import SubmitResponse, ValidateResponse
@@ -246,10 +246,19 @@ def report(file: RunFile, answers: Sequence[SubmitResponse], as_json: bool) -> N
         return
     for answer, variation in zip(answers, file.variations, strict=True):
         echo(submitted_line(answer.run, answer.created, variation))
-    for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
-        note(f"notice: {escaped(notice)}")
+    note_notices(answers)
     if group:
         note(f"{len(answers)} runs; list them with: runspine ls --label group={group}")
+
+
+def note_notices(answers: Sequence[SubmitResponse]) -> None:
+    """Print each notice once, and why launches were not checked."""
+    notices = list(dict.fromkeys(notice for answer in answers for notice in answer.notices))
+    for notice in notices:
+        note(f"notice: {escaped(notice)}")
+    unknown = [answer.run.preflight for answer in answers if answer.run.preflight.state == PREFLIGHT_UNKNOWN]
+    for line in dict.fromkeys(line for each in unknown for line in preflight_lines(each)):
+        note(line)
 
 
 def submitted_line(run: Run, created: bool, variation: dict[str, str]) -> str:
