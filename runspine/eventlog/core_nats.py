@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
+from runspine.eventlog.connection import NatsConnection, NatsUnreachableError, is_no_responders
 from runspine.tasks import cancel_and_wait
 
 # Bytes that may be pending on the connection before new messages are dropped: facts use it, too.
@@ -19,10 +20,20 @@ MAX_RECEIVED_BYTES = 32 << 20
 POLL_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class CoreMessage:
+    """A message, or the server's report that nobody subscribes to the subject of a request."""
+
+    subject: str
+    reply: str
+    data: bytes
+    nobody: bool = False
+
+
 async def try_publish(link: NatsConnection, subject: str, payload: bytes, reply: str = "") -> bool:
     """Publish to the current subscribers; False when the message was dropped.
 
-    With `reply`, the server reports there when nobody subscribes (`is_no_responders`).
+    With `reply`, the server reports there when nobody subscribes.
     """
     if not link.connected or link.client.pending_data_size > MAX_PENDING_BYTES:
         return False
@@ -49,9 +60,9 @@ async def subscribed(
 
 @contextlib.asynccontextmanager
 async def messages_of(
-    link: NatsConnection, subject: str, receive: Callable[[Msg], None]
+    link: NatsConnection, subject: str, receive: Callable[[CoreMessage], None]
 ) -> AsyncIterator[None]:
-    """The same with whole messages: subject, reply subject and headers."""
+    """The same with whole messages."""
     task = asyncio.create_task(_listen(link, subject, receive), name=f"subscribed-{subject}")
     try:
         yield
@@ -59,9 +70,9 @@ async def messages_of(
         await cancel_and_wait(task)
 
 
-async def _listen(link: NatsConnection, subject: str, receive: Callable[[Msg], None]) -> None:
+async def _listen(link: NatsConnection, subject: str, receive: Callable[[CoreMessage], None]) -> None:
     async def pass_on(message: Msg) -> None:
-        receive(message)
+        receive(CoreMessage(message.subject, message.reply, message.data, is_no_responders(message)))
 
     while True:
         generation, client = link.generation, link.client if link.connected else None

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import structlog
 from google.protobuf.message import DecodeError
-from nats.aio.msg import Msg
 
 from runspine.clock import now_micros
-from runspine.eventlog.connection import NatsConnection, is_no_responders
-from runspine.eventlog.core_nats import messages_of, try_publish
+from runspine.eventlog.connection import NatsConnection
+from runspine.eventlog.core_nats import CoreMessage, messages_of, try_publish
 from runspine.eventlog.permissions import PREFLIGHT_REPLIES
 from runspine.eventlog.subjects import preflight_subject
 from runspine.services.orchestrator.core.board import Board
@@ -149,14 +148,14 @@ class LaunchChecks:
             self._settle(number, LaunchAnswer(key[0], Answered.ABSENT))
         return question.answer
 
-    def _receive(self, message: Msg) -> None:
+    def _receive(self, message: CoreMessage) -> None:
         """Take a reply. Any worker may publish one: it counts only for the worker that was asked."""
         last = message.subject.rpartition(".")[2]
         number = int(last) if last.isascii() and last.isdigit() and len(last) < 20 else 0
         question = self._questions.get(number)
         if question is None:
             return
-        if is_no_responders(message):
+        if message.nobody:
             self._settle(number, LaunchAnswer(question.worker_id, Answered.ABSENT))
             return
         try:

@@ -12,10 +12,9 @@ from typing import Any
 
 import structlog
 from google.protobuf.message import DecodeError
-from nats.aio.msg import Msg
 
 from runspine.eventlog.connection import NatsConnection
-from runspine.eventlog.core_nats import messages_of, try_publish
+from runspine.eventlog.core_nats import CoreMessage, messages_of, try_publish
 from runspine.eventlog.permissions import PREFLIGHT_REPLIES
 from runspine.eventlog.subjects import preflight_subject
 from runspine.services.worker.claim.launch_check import LaunchChecker, remove_leftovers
@@ -59,7 +58,7 @@ class PreflightResponder:
                 for task in self._tasks:
                     task.cancel()
 
-    def _receive(self, message: Msg) -> None:
+    def _receive(self, message: CoreMessage) -> None:
         if not _REPLY.match(message.reply):
             log.warning("preflight.refused", reply=message.reply[:100])
             return
