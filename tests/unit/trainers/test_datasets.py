@@ -13,6 +13,7 @@ import pytest
 
 from runspine.datasets import DatasetError, Manifest, Returns
 from runspine.datasets.archive import (
+    ReadRange,
     check_archive,
     check_folder,
     manifest_at_start,
