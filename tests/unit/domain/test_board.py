@@ -17,6 +17,7 @@ from runspine.wire.v1.facts_pb2 import (
     WorkerOffline,
     WorkerOnline,
 )
+from runspine.wire.v1.preflight_pb2 import PREFLIGHT_READY, Preflight
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, QUEUED, RUNNING, AttemptBeat, Beat, Waiting
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2 import ListRequest
@@ -160,3 +161,16 @@ async def test_a_queued_run_shows_what_it_waits_for_while_the_report_is_recent()
     assert board.postponed(60_000_000) == set()
     board.apply_heartbeat(Beat(worker_id="w1"), 3_000_000)
     assert board.with_wait_reasons(run, 3_000_000).reason == ""
+
+
+async def test_a_list_leaves_out_the_commands_of_launch_checks() -> None:
+    log, board = MemoryLog(), Board()
+    preflight = Preflight(state=PREFLIGHT_READY, command=["python", "x" * 1000])
+    submit = Submit(at=1, run_id=IDS[0], name="n", spec=RunSpec(runner="script"), preflight=preflight)
+    _, version = await log.read(run_subject(IDS[0]))
+    await log.append(run_subject(IDS[0]), decide(fold([]), submit), expected=version)
+    async for recorded in log.follow("RUNS", live=False):
+        board.apply(recorded)
+    assert board.runs[IDS[0]].preflight == preflight
+    [listed] = list_runs(board, ListRequest()).runs
+    assert not listed.run.HasField("preflight")
