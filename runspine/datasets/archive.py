@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,12 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 ReportProgress = Callable[[int], None]
 # Bytes read so far, and in all.
 ReportRead = Callable[[int, int], None]
+# Bytes of an object from an offset, at most so many.
+ReadRange = Callable[[int, int], bytes]
+# Before each file of a zip: signature, versions, flags, method, time, CRC, sizes, lengths of name and extra.
+_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+_LOCAL_SIGNATURE = b"PK\x03\x04"
+_SIZE_FOLLOWS = 8
 
 
 def data_files(folder: Path) -> tuple[DataFile, ...]:
@@ -55,6 +62,21 @@ def manifest_of(archive: Path) -> Manifest:
     """The manifest of an archive. Raises DatasetError."""
     with _opened(archive) as inside:
         return _manifest_in(inside, archive.name)
+
+
+def manifest_at_start(read: ReadRange) -> Manifest | None:
+    """The manifest of an archive of which only ranges are read; None when it does not begin with one.
+
+    `pack` writes it first. Raises DatasetError.
+    """
+    head = read(0, _LOCAL_HEADER.size + len(NAME))
+    if len(head) < _LOCAL_HEADER.size:
+        return None
+    signature, _, flags, method, _, _, _, _, size, name, extra = _LOCAL_HEADER.unpack_from(head)
+    whole = signature == _LOCAL_SIGNATURE and method == zipfile.ZIP_STORED and not flags & _SIZE_FOLLOWS
+    if not whole or head[_LOCAL_HEADER.size :] != NAME.encode() or size > MAX_MANIFEST_BYTES:
+        return None
+    return read_manifest(read(_LOCAL_HEADER.size + name + extra, size))
 
 
 def check_archive(archive: Path, report: ReportRead | None = None) -> Manifest:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
+from runspine.eventlog.connection import NatsConnection, NatsUnreachableError, is_no_responders
 from runspine.tasks import cancel_and_wait
 
 # Bytes that may be pending on the connection before new messages are dropped: facts use it, too.
@@ -19,12 +20,25 @@ MAX_RECEIVED_BYTES = 32 << 20
 POLL_SECONDS = 5.0
 
 
-async def try_publish(link: NatsConnection, subject: str, payload: bytes) -> bool:
-    """Publish to the current subscribers; False when the message was dropped."""
+@dataclass(frozen=True, slots=True)
+class CoreMessage:
+    """A message, or the server's report that nobody subscribes to the subject of a request."""
+
+    subject: str
+    reply: str
+    data: bytes
+    nobody: bool = False
+
+
+async def try_publish(link: NatsConnection, subject: str, payload: bytes, reply: str = "") -> bool:
+    """Publish to the current subscribers; False when the message was dropped.
+
+    With `reply`, the server reports there when nobody subscribes.
+    """
     if not link.connected or link.client.pending_data_size > MAX_PENDING_BYTES:
         return False
     try:
-        await link.publish(subject, payload)
+        await link.publish(subject, payload, reply)
     except NatsUnreachableError:
         return False
     return True
@@ -40,6 +54,15 @@ async def subscribed(
     link: NatsConnection, subject: str, receive: Callable[[bytes], None]
 ) -> AsyncIterator[None]:
     """Call `receive` with each message on the subject while the context is open. It must not block."""
+    async with messages_of(link, subject, lambda message: receive(message.data)):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def messages_of(
+    link: NatsConnection, subject: str, receive: Callable[[CoreMessage], None]
+) -> AsyncIterator[None]:
+    """The same with whole messages."""
     task = asyncio.create_task(_listen(link, subject, receive), name=f"subscribed-{subject}")
     try:
         yield
@@ -47,9 +70,9 @@ async def subscribed(
         await cancel_and_wait(task)
 
 
-async def _listen(link: NatsConnection, subject: str, receive: Callable[[bytes], None]) -> None:
+async def _listen(link: NatsConnection, subject: str, receive: Callable[[CoreMessage], None]) -> None:
     async def pass_on(message: Msg) -> None:
-        receive(message.data)
+        receive(CoreMessage(message.subject, message.reply, message.data, is_no_responders(message)))
 
     while True:
         generation, client = link.generation, link.client if link.connected else None

@@ -36,6 +36,10 @@ def inbox_of(user: str) -> str:
     return f"_INBOX_{user}"
 
 
+# Replies to launch checks. Workers may publish below it, so the orchestrator receives nothing else there.
+PREFLIGHT_REPLIES = f"{inbox_of('orchestrator')}.preflight"
+
+
 def read_subjects(*streams: str) -> tuple[str, ...]:
     """API subjects that a reader of these streams publishes to: gets from the leader and from any replica,
     and ephemeral consumers."""
@@ -55,7 +59,7 @@ def read_subjects(*streams: str) -> tuple[str, ...]:
 
 def _orchestrator() -> NatsRights:
     return NatsRights(
-        publish=("runs.*", "keys.*", "work.>", "caches.*", ECHO, "$JS.API.>"),
+        publish=("runs.*", "keys.*", "work.>", "caches.*", ECHO, "preflight.*", "$JS.API.>"),
         subscribe=_own_inbox("orchestrator"),
         # It creates the streams, but no service may delete or restore the log. Heartbeats are not of the log.
         never_publish=(
@@ -74,13 +78,14 @@ def _worker() -> NatsRights:
             "telemetry.>",
             "beats.*",
             "frames.>",
+            f"{PREFLIGHT_REPLIES}.*.*",
             *read_subjects(RUNS, ATTEMPTS),
             *(f"$JS.API.STREAM.INFO.{stream}" for stream in STREAMS if stream not in (RUNS, ATTEMPTS)),
             f"$JS.API.CONSUMER.INFO.{WORK}.>",
             f"$JS.API.CONSUMER.MSG.NEXT.{WORK}.>",
             f"$JS.ACK.{WORK}.>",
         ),
-        subscribe=(*_own_inbox("worker"), "control.>", "caches.*"),
+        subscribe=(*_own_inbox("worker"), "control.>", "caches.*", "preflight.*"),
     )
 
 

@@ -80,5 +80,9 @@ def cache_subject(worker_id: str) -> str:
     return f"caches.{worker_id}"
 
 
+def preflight_subject(worker_id: str) -> str:
+    return f"preflight.{worker_id}"
+
+
 def artifacts_subject(run_id: str) -> str:
     return f"artifacts.{run_id}"

@@ -18,6 +18,8 @@ READS = ("Get", "List", "Watch", "Validate", "Read", "Describe", "Stream", "Quer
 # Methods that remove artifacts, or set rules, of all users.
 ADMINS = ("Prune", "UndoPrune", "SetRetention", "RemoveOrphans")
 caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="")
+# Of a stack without tokens anybody may do everything.
+caller_scope: contextvars.ContextVar[str] = contextvars.ContextVar("caller_scope", default="admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class TokenAuth(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                 f"token {token.name!r} may {may}; {method} needs the scope {needed!r}",
             )
         caller.set(token.name)
+        caller_scope.set(token.scope)
         return await continuation(handler_call_details)
 
     def _find(self, authorization: str | bytes) -> Token | None:

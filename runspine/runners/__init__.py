@@ -18,7 +18,15 @@ GROUP = "runspine.runners"
 
 
 class NotReadyError(Exception):
-    """The run cannot be started here; the message states what is missing and what to do."""
+    """The run cannot be started here; the message states what is missing and what to do.
+
+    `field` is the field of the spec to change, such as env or params.gamma. Without it, a message that begins
+    with the name of a field is taken to be about that one.
+    """
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 @dataclass(frozen=True, slots=True)

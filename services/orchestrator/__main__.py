@@ -20,6 +20,7 @@ from runspine.service.process import Health, open_link, run_service
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import LeaseTimeouts
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
+from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.metrics import BoardCollector
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
@@ -57,9 +58,13 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
             window=settings.offer_window,
         )
         installed = {name: runner.info() for name, runner in installed_runners().items()}
+        checks = LaunchChecks(link, board)
         caches = CacheRequests(link, log, board, projector)
-        servicer = TrainerServicer(TrainerCalls(log, board, projector, scheduler, installed, caches))
-        async with serving(settings, [SERVICE], lambda s: add_TrainerServiceServicer_to_server(servicer, s)):
+        servicer = TrainerServicer(TrainerCalls(log, board, projector, scheduler, installed, checks, caches))
+        async with (
+            checks.open(),
+            serving(settings, [SERVICE], lambda s: add_TrainerServiceServicer_to_server(servicer, s)),
+        ):
             starting.clear()
             await run_loops(projector, scheduler, link, settings)
 

@@ -7,6 +7,7 @@ from prometheus_client import Counter, Gauge, Histogram
 SLOTS = Gauge("runspine_worker_slots", "Runs that this worker can hold at the same time")
 BUSY = Gauge("runspine_worker_busy", "Runs that this worker holds")
 ATTEMPTS = Counter("runspine_worker_attempts", "Attempts that ended here", ["outcome"])
+PREFLIGHTS = Counter("runspine_worker_preflights", "Launch checks answered", ["answer"])
 OFFERS = Counter("runspine_worker_offers", "Offers answered", ["answer"])
 LINES = Counter("runspine_worker_lines", "Lines read from trainers")
 LOG_LINES = Counter("runspine_worker_log_lines", "Log lines read from trainers")

@@ -20,7 +20,9 @@ from runspine.services.worker.attempt.recovery import Recovery
 from runspine.services.worker.claim.cache_reports import CacheReports
 from runspine.services.worker.claim.capacity import CapacityPool, measure
 from runspine.services.worker.claim.claim import Claim, Claimer
+from runspine.services.worker.claim.launch_check import LaunchChecker
 from runspine.services.worker.claim.offers import OfferLease, OfferQueue
+from runspine.services.worker.claim.preflight import PreflightResponder
 from runspine.services.worker.claim.single_run import SingleRun
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.journal import Journal
@@ -39,6 +41,7 @@ from runspine.services.worker.telemetry.precedence import Precedence
 from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
 from runspine.services.worker.telemetry.unshipped import UnshippedSpools
 from runspine.storage.file_blobs import FileBlobs
+from runspine.storage.ranged_blobs import RangedS3Blobs
 from runspine.tasks import cancel_and_wait
 
 log = structlog.get_logger()
@@ -87,6 +90,7 @@ class Worker:
         self.machine = MachineMonitor(
             settings.worker_dir, self._folders, [gpu.id for gpu in gpus], settings.machine_seconds
         )
+        self._preflight = self._make_preflight()
         self._held: dict[str, Attempt] = {}
         self._cache_reports = CacheReports(
             link, settings.worker_id, self._claimer.datasets, lambda: {a.dataset for a in self._held.values()}
@@ -144,6 +148,18 @@ class Worker:
         known = {name.partition(".")[0] for name in names}
         return known | self._journal.run_ids() | self._uploads.intents.run_ids()
 
+    def _make_preflight(self) -> PreflightResponder:
+        settings = self._settings
+        checker = LaunchChecker(
+            settings.worker_id,
+            settings.worker_dir,
+            self._runners,
+            settings.runner_python,
+            os.environ,
+            RangedS3Blobs(settings),
+        )
+        return PreflightResponder(self._link, checker)
+
     async def serve(self) -> None:
         """Run until cancelled, then drain; further cancellations have no effect."""
         work = asyncio.create_task(self._work(), name="worker")
@@ -172,12 +188,10 @@ class Worker:
         upkeep = self._start_upkeep()
         try:
             await self._unless_draining(self._recovery.recover())
-            # A worker of one run takes no other offers, so it is not announced as online.
-            if not self._settings.worker_only_run:
-                await self._unless_draining(self._heartbeat.online(self._runners, self._capacity.capacity))
-            log.info("worker.online", worker_id=self._settings.worker_id, pools=self._settings.pools)
-            while True:
-                await self._fill_slot()
+            async with self._preflight.serving():
+                await self._announce()
+                while True:
+                    await self._fill_slot()
         except DrainingError:
             await self._leave()
         finally:
@@ -196,6 +210,12 @@ class Worker:
         for task in tasks:
             task.add_done_callback(_log_failure)
         return tasks
+
+    async def _announce(self) -> None:
+        # A worker of one run takes no other offers, so it is not announced as online.
+        if not self._settings.worker_only_run:
+            await self._unless_draining(self._heartbeat.online(self._runners, self._capacity.capacity))
+        log.info("worker.online", worker_id=self._settings.worker_id, pools=self._settings.pools)
 
     def _reported_attempts(self) -> list[HeldAttempt]:
         """Attempts under way, and lost ones that recovery is closing."""

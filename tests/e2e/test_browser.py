@@ -71,6 +71,15 @@ def test_a_stranger_gets_the_login_page_and_nothing_else(rig: PageRig) -> None:
     assert refused.value.code == 403
 
 
+def test_the_form_shows_the_command_of_a_launch_that_a_worker_has_tried(
+    rig: PageRig, browser: Browser
+) -> None:
+    browser.open("/new")
+    browser.sees("has tried the launch and would start it", 120)
+    browser.press(".q-expansion-item__container > .q-item", "Trainer's command")
+    browser.sees("-m runspine.trainers.builtin", 60)
+
+
 def test_the_curve_of_a_run_grows_while_it_trains(rig: PageRig, browser: Browser) -> None:
     run_id = rig.script(600, name="grows")
     browser.open(f"/run/{run_id}")

@@ -73,6 +73,16 @@ class Shell:
         ]
         return [line["score"] for line in lines if "score" in line], lines[-1]
 
+    def refused(self, *arguments: object, code: int = 2) -> str:
+        """How a command is refused. While no worker can answer a launch check, it is tried again."""
+
+        def attempt() -> str | None:
+            process = self.start(*arguments)
+            _, errors = process.communicate(timeout=280)
+            return errors if process.returncode == code else None
+
+        return until(attempt)
+
     def client(self) -> Client:
         return Client(find_endpoint(self.environment))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runspine.wire.v1.facts_pb2 import AttemptExited
+from runspine.wire.v1.preflight_pb2 import Preflight
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 
@@ -18,6 +19,8 @@ class Submit:
     by: str = ""
     parent: str = ""
     key: str = ""
+    # What a worker answered about its launch.
+    preflight: Preflight | None = None
 
 
 @dataclass(frozen=True, slots=True)

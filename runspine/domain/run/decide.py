@@ -102,6 +102,7 @@ def _submit(run: Run, command: Submit) -> list[Fact]:
         submitted_by=command.by,
         parent=command.parent,
         idempotency_key=command.key,
+        preflight=command.preflight,
     )
     return [
         Fact(at=command.at, run_submitted=submitted),

@@ -56,6 +56,8 @@ def _submitted(run: Run, fact: Fact) -> None:
     run.submitted_at = fact.at
     run.priority = submitted.spec.priority if submitted.spec.HasField("priority") else DEFAULT_PRIORITY
     run.labels.update(submitted.spec.labels)
+    if submitted.HasField("preflight"):
+        run.preflight.CopyFrom(submitted.preflight)
 
 
 def _queued(run: Run, fact: Fact) -> None:

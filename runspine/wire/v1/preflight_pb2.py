@@ -25,25 +25,25 @@ _sym_db = _symbol_database.Default()
 from runspine.wire.v1 import spec_pb2 as runspine_dot_wire_dot_v1_dot_spec__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n runspine/wire/v1/preflight.proto\x12\x10runspine.wire.v1\x1a\x1brunspine/wire/v1/spec.proto\"\x8f\x01\n\tPreflight\x12/\n\x05state\x18\x01 \x01(\x0e\x32 .runspine.wire.v1.PreflightState\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\"\xf2\x01\n\x10PreflightRequest\x12\'\n\x04spec\x18\x01 \x01(\x0b\x32\x19.runspine.wire.v1.RunSpec\x12\x15\n\rreply_subject\x18\x02 \x01(\t\x12@\n\x07\x64\x61taset\x18\x03 \x03(\x0b\x32/.runspine.wire.v1.PreflightRequest.DatasetEntry\x12\x13\n\x0btrained_env\x18\x04 \x01(\t\x1aG\n\x0c\x44\x61tasetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"\x9f\x01\n\x0ePreflightReply\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x34\n\x08problems\x18\x02 \x03(\x0b\x32\".runspine.wire.v1.PreflightProblem\x12\x0f\n\x07notices\x18\x03 \x03(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x0f\n\x07unknown\x18\x06 \x01(\t\"2\n\x10PreflightProblem\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t*]\n\x0ePreflightState\x12\x1f\n\x1bPREFLIGHT_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fPREFLIGHT_READY\x10\x01\x12\x15\n\x11PREFLIGHT_UNKNOWN\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n runspine/wire/v1/preflight.proto\x12\x10runspine.wire.v1\x1a\x1brunspine/wire/v1/spec.proto\"\x8f\x01\n\tPreflight\x12/\n\x05state\x18\x01 \x01(\x0e\x32 .runspine.wire.v1.PreflightState\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\"\xf8\x01\n\x10PreflightRequest\x12\'\n\x04spec\x18\x01 \x01(\x0b\x32\x19.runspine.wire.v1.RunSpec\x12\x13\n\x0btrained_env\x18\x02 \x01(\t\x12T\n\x12trained_env_kwargs\x18\x03 \x03(\x0b\x32\x38.runspine.wire.v1.PreflightRequest.TrainedEnvKwargsEntry\x1aP\n\x15TrainedEnvKwargsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"\x9f\x01\n\x0ePreflightReply\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x34\n\x08problems\x18\x02 \x03(\x0b\x32\".runspine.wire.v1.PreflightProblem\x12\x0f\n\x07notices\x18\x03 \x03(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x0f\n\x07unknown\x18\x06 \x01(\t\"2\n\x10PreflightProblem\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t*]\n\x0ePreflightState\x12\x1f\n\x1bPREFLIGHT_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fPREFLIGHT_READY\x10\x01\x12\x15\n\x11PREFLIGHT_UNKNOWN\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'runspine.wire.v1.preflight_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PREFLIGHTREQUEST_DATASETENTRY']._loaded_options = None
-  _globals['_PREFLIGHTREQUEST_DATASETENTRY']._serialized_options = b'8\001'
-  _globals['_PREFLIGHTSTATE']._serialized_start=688
-  _globals['_PREFLIGHTSTATE']._serialized_end=781
+  _globals['_PREFLIGHTREQUEST_TRAINEDENVKWARGSENTRY']._loaded_options = None
+  _globals['_PREFLIGHTREQUEST_TRAINEDENVKWARGSENTRY']._serialized_options = b'8\001'
+  _globals['_PREFLIGHTSTATE']._serialized_start=694
+  _globals['_PREFLIGHTSTATE']._serialized_end=787
   _globals['_PREFLIGHT']._serialized_start=84
   _globals['_PREFLIGHT']._serialized_end=227
   _globals['_PREFLIGHTREQUEST']._serialized_start=230
-  _globals['_PREFLIGHTREQUEST']._serialized_end=472
-  _globals['_PREFLIGHTREQUEST_DATASETENTRY']._serialized_start=401
-  _globals['_PREFLIGHTREQUEST_DATASETENTRY']._serialized_end=472
-  _globals['_PREFLIGHTREPLY']._serialized_start=475
-  _globals['_PREFLIGHTREPLY']._serialized_end=634
-  _globals['_PREFLIGHTPROBLEM']._serialized_start=636
-  _globals['_PREFLIGHTPROBLEM']._serialized_end=686
+  _globals['_PREFLIGHTREQUEST']._serialized_end=478
+  _globals['_PREFLIGHTREQUEST_TRAINEDENVKWARGSENTRY']._serialized_start=398
+  _globals['_PREFLIGHTREQUEST_TRAINEDENVKWARGSENTRY']._serialized_end=478
+  _globals['_PREFLIGHTREPLY']._serialized_start=481
+  _globals['_PREFLIGHTREPLY']._serialized_end=640
+  _globals['_PREFLIGHTPROBLEM']._serialized_start=642
+  _globals['_PREFLIGHTPROBLEM']._serialized_end=692
 # @@protoc_insertion_point(module_scope)

@@ -34,8 +34,8 @@ class Preflight(_message.Message):
     def __init__(self, state: _Optional[_Union[PreflightState, str]] = ..., at: _Optional[int] = ..., worker_id: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class PreflightRequest(_message.Message):
-    __slots__ = ("spec", "reply_subject", "dataset", "trained_env")
-    class DatasetEntry(_message.Message):
+    __slots__ = ("spec", "trained_env", "trained_env_kwargs")
+    class TrainedEnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -43,14 +43,12 @@ class PreflightRequest(_message.Message):
         value: _spec_pb2.Value
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_spec_pb2.Value, _Mapping]] = ...) -> None: ...
     SPEC_FIELD_NUMBER: _ClassVar[int]
-    REPLY_SUBJECT_FIELD_NUMBER: _ClassVar[int]
-    DATASET_FIELD_NUMBER: _ClassVar[int]
     TRAINED_ENV_FIELD_NUMBER: _ClassVar[int]
+    TRAINED_ENV_KWARGS_FIELD_NUMBER: _ClassVar[int]
     spec: _spec_pb2.RunSpec
-    reply_subject: str
-    dataset: _containers.MessageMap[str, _spec_pb2.Value]
     trained_env: str
-    def __init__(self, spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., reply_subject: _Optional[str] = ..., dataset: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., trained_env: _Optional[str] = ...) -> None: ...
+    trained_env_kwargs: _containers.MessageMap[str, _spec_pb2.Value]
+    def __init__(self, spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., trained_env: _Optional[str] = ..., trained_env_kwargs: _Optional[_Mapping[str, _spec_pb2.Value]] = ...) -> None: ...
 
 class PreflightReply(_message.Message):
     __slots__ = ("worker_id", "problems", "notices", "command", "directory", "unknown")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runspine.domain.defaults import DEFAULT_POOL
+from runspine.wire.v1.preflight_pb2 import PREFLIGHT_READY, PREFLIGHT_UNKNOWN, Preflight
 from runspine.wire.v1.run_pb2 import Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import RunSpec
@@ -27,13 +28,16 @@ def preflight(
     spec: RunSpec | None,
     violations: Sequence[str],
     notices: Sequence[str],
+    launch: Preflight | None = None,
 ) -> list[PreflightCheck]:
-    """Violations and notices come from the orchestrator's Validate; the rest from the fleet."""
+    """Violations, notices and the launch check come from the orchestrator's Validate; the rest from the
+    fleet."""
     checks = [PreflightCheck(ERROR, violation) for violation in violations]
     checks.append(_runner(info))
     if spec is not None:
         checks.append(_pool(spec.pool or DEFAULT_POOL, workers))
         checks.append(_gpu(info, spec, workers))
+        checks += _launch(launch)
     if info.services:
         checks.append(PreflightCheck(NOTICE, f"Requires services: {', '.join(info.services)}."))
     if info.datasets:
@@ -51,6 +55,14 @@ def _runner(info: RunnerInfo) -> PreflightCheck:
     if info.not_ready:
         return PreflightCheck(ERROR, f"Runner {info.name} is not ready: {info.not_ready}")
     return PreflightCheck(OK, f"Runner {info.name} is ready; its packages are installed.")
+
+
+def _launch(launch: Preflight | None) -> list[PreflightCheck]:
+    if launch is None or launch.state not in (PREFLIGHT_READY, PREFLIGHT_UNKNOWN):
+        return []
+    if launch.state == PREFLIGHT_UNKNOWN:
+        return [PreflightCheck(NOTICE, f"Whether it would start is not known: {launch.reason}.")]
+    return [PreflightCheck(OK, f"Worker {launch.worker_id} has tried the launch and would start it.")]
 
 
 def _pool(pool: str, workers: Sequence[Worker]) -> PreflightCheck:

@@ -66,7 +66,7 @@ def disk_notices(spec: RunSpec, workers: Iterable[Worker]) -> list[str]:
     return notices
 
 
-def gpu_notices(spec: RunSpec, info: RunnerInfo | None, workers: Iterable[Worker]) -> list[str]:
+def unused_gpu_notices(spec: RunSpec, info: RunnerInfo | None, workers: Iterable[Worker]) -> list[str]:
     """Whether a training that could use a GPU asks for none although workers of its pool have some."""
     if info is None or not info.uses_gpu or info.takes_command or spec.gpus or spec.mode not in (0, TRAIN):
         return []

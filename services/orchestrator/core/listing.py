@@ -25,6 +25,8 @@ def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
             break
         summary = response.runs.add()
         summary.run.CopyFrom(board.with_wait_reasons(run, now))
+        # A command may be long, and a page has up to a thousand runs.
+        summary.run.ClearField("preflight")
         summary.progress.CopyFrom(board.progress(run))
         if (tracking := board.tracking(run.id)) is not None:
             summary.tracking.CopyFrom(tracking)

@@ -15,6 +15,7 @@ from runspine.services.orchestrator.core.board import Board
 from runspine.wire.v1.run_pb2 import Phase, Run
 
 FACTS = Counter("runspine_run_facts_total", "Facts written to the RUNS stream", ["kind"])
+LAUNCH_CHECKS = Counter("runspine_launch_checks_total", "Launch checks by result", ["result"])
 QUEUE = Gauge("runspine_queue_runs", "Runs that wait for a worker", ["pool"])
 HEARTBEAT_GAP = Gauge(
     "runspine_orchestrator_deaf_seconds",

@@ -16,11 +16,17 @@ from runspine.eventlog.decider import Handled, handle
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.subjects import FACT_STREAMS, RUNS, key_subject, run_subject
 from runspine.ids import is_ulid, new_ulid, run_name
-from runspine.rpc.auth import caller
+from runspine.rpc.auth import caller, caller_scope
 from runspine.rpc.errors import AmbiguousError, InvalidInputError, NotFoundError, translate_errors
 from runspine.runners.help import with_help
 from runspine.services.orchestrator.core.board import Board
-from runspine.services.orchestrator.core.capacity import capacity_violations, disk_notices, gpu_notices
+from runspine.services.orchestrator.core.capacity import (
+    capacity_violations,
+    disk_notices,
+    unused_gpu_notices,
+)
+from runspine.services.orchestrator.core.gpu_rules import gpu_notices, gpu_violations
+from runspine.services.orchestrator.core.launch_verdict import unknown
 from runspine.services.orchestrator.core.listing import list_runs
 from runspine.services.orchestrator.core.runner_catalog import known_runners
 from runspine.services.orchestrator.core.spec_rules import (
@@ -29,6 +35,7 @@ from runspine.services.orchestrator.core.spec_rules import (
     with_defaults,
 )
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
+from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.name_lookup import look_up_names
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.watch import MORE_STREAMS, more_streams, watch_all, watch_run
@@ -41,6 +48,7 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceServicer
 
 MAX_KEY = 200
+READ_ONLY = "a launch check runs the env's code on a worker, and this token may only read"
 
 
 @dataclass(slots=True)
@@ -52,6 +60,7 @@ class TrainerCalls:
     projector: Projector
     scheduler: Scheduler
     installed: dict[str, RunnerInfo]
+    launch_checks: LaunchChecks
     caches: CacheRequests
 
     def runners(self) -> dict[str, RunnerInfo]:
@@ -77,7 +86,14 @@ class TrainerServicer(TrainerServiceServicer):
 
     async def Validate(self, request: wire.ValidateRequest, _: Any) -> wire.ValidateResponse:
         spec = await self._checked(request.spec)
-        return wire.ValidateResponse(spec=spec, notices=self._notices(spec))
+        if caller_scope.get() == "read":
+            found = unknown(READ_ONLY, now_micros())
+        else:
+            found = await self._trainer.launch_checks.check(spec)
+        if found.violations:
+            raise InvalidInputError(found.violations)
+        notices = [*self._notices(spec), *found.notices]
+        return wire.ValidateResponse(spec=spec, notices=notices, preflight=found.preflight)
 
     async def Cancel(self, request: wire.CancelRequest, _: Any) -> wire.CancelResponse:
         _refuse_long("reason", request.reason)
@@ -175,6 +191,9 @@ class TrainerServicer(TrainerServiceServicer):
 
     async def _submit(self, given: RunSpec, key: str, parent: str) -> wire.SubmitResponse:
         spec = await self._checked(given)
+        found = await self._trainer.launch_checks.check(spec)
+        if found.violations and not (key and await self._is_submitted(key)):
+            raise InvalidInputError(found.violations)
         at = now_micros()
         run_id, name = new_ulid(), spec.name or run_name(spec.env, spec.algo or _program(spec), spec.seed, at)
         if key:
@@ -185,15 +204,29 @@ class TrainerServicer(TrainerServiceServicer):
             known, _ = await self._trainer.event_log.read(run_subject(run_id))
             if known:
                 return wire.SubmitResponse(run=_fold_history(known), created=False)
-        command = Submit(at=at, run_id=run_id, name=name, spec=spec, by=caller.get(), parent=parent, key=key)
-        handled = await self._command(run_id, command)
-        return wire.SubmitResponse(
-            run=handled.run, created=bool(handled.facts), notices=self._notices(spec) if handled.facts else []
+        command = Submit(
+            at=at,
+            run_id=run_id,
+            name=name,
+            spec=spec,
+            by=caller.get(),
+            parent=parent,
+            key=key,
+            preflight=found.preflight,
         )
+        handled = await self._command(run_id, command)
+        notices = [*self._notices(spec), *found.notices] if handled.facts else []
+        return wire.SubmitResponse(run=handled.run, created=bool(handled.facts), notices=notices)
+
+    async def _is_submitted(self, key: str) -> bool:
+        """Whether a run was submitted under this key: a retry gets it, whatever its launch would do now."""
+        reserved, _ = await self._trainer.event_log.read(_key_subject(key))
+        run_ids = [fact.key_reserved.run_id for each in reserved for fact in each.commit.facts]
+        return bool(run_ids and (await self._trainer.event_log.read(run_subject(run_ids[0])))[0])
 
     async def _reserve(self, key: str, wanted: KeyReserved, at: int) -> KeyReserved:
         """The run that this idempotency key stands for: the first submit with it decides."""
-        subject = key_subject(hashlib.sha256(key.encode()).hexdigest())
+        subject = _key_subject(key)
         mine = [Fact(at=at, key_reserved=wanted)]
         handled = await handle(
             self._trainer.event_log, subject, lambda first: [] if first else mine, _first_reserved
@@ -207,20 +240,24 @@ class TrainerServicer(TrainerServiceServicer):
 
     async def _checked(self, given: RunSpec) -> RunSpec:
         runners, board = self._trainer.runners(), self._trainer.board
-        spec, unknown = await look_up_names(self._trainer.event_log, self._trainer.projector, board, given)
-        found = [*violations(spec, runners), *unknown] or capacity_violations(spec, board.workers.values())
+        spec, missing = await look_up_names(self._trainer.event_log, self._trainer.projector, board, given)
+        found = [*violations(spec, runners), *missing, *gpu_violations(spec)] or capacity_violations(
+            spec, board.workers.values()
+        )
         if found:
             raise InvalidInputError(found)
         return with_defaults(spec, runners)
 
     def _notices(self, spec: RunSpec) -> list[str]:
         workers = [w for w in self._trainer.board.workers.values() if w.online and spec.pool in w.pools]
+        notices = gpu_notices(spec)
         if not workers:
-            return [f"no worker serves pool {spec.pool!r} now: the run will wait"]
+            return [*notices, f"no worker serves pool {spec.pool!r} now: the run will wait"]
         ready = [w for w in workers for info in w.runners if info.name == spec.runner and not info.not_ready]
-        notices = [] if ready else [f"no worker of pool {spec.pool!r} has runner {spec.runner!r} ready"]
+        if not ready:
+            notices.append(f"no worker of pool {spec.pool!r} has runner {spec.runner!r} ready")
         info = self._trainer.runners().get(spec.runner)
-        return notices + disk_notices(spec, workers) + gpu_notices(spec, info, workers)
+        return (notices or unused_gpu_notices(spec, info, workers)) + disk_notices(spec, workers)
 
     async def _find(self, text: str) -> Run:
         found = self._trainer.board.find(text)
@@ -241,6 +278,10 @@ class TrainerServicer(TrainerServiceServicer):
         handled = await self._trainer.scheduler.command(run_id, command)
         await self._trainer.projector.reached(RUNS, handled.position)
         return handled
+
+
+def _key_subject(key: str) -> str:
+    return key_subject(hashlib.sha256(key.encode()).hexdigest())
 
 
 def _fold_history(history: list[Recorded]) -> Run:

@@ -86,7 +86,7 @@ def prepare(
         python = python_for(spec.runner, pythons or {}, environment)
         if start.dataset:
             _link_dataset(run_dir / RUN_FOLDER, start.dataset)
-        launch = _launch(spec, run_dir, runners, python, redact)
+        launch = ask_runner(spec, run_dir, runners, python, redact)
         variables = trainer_environment(
             spec,
             environment,
@@ -113,13 +113,16 @@ def prepare(
     )
 
 
-def _launch(
+def ask_runner(
     spec: RunSpec, run_dir: Path, runners: Mapping[str, Runner], python: str, redact: Redactor
 ) -> Launch:
+    """The launch that the spec's runner gives. Raises NotReadyError and OSError."""
     runner = runners.get(spec.runner)
     if runner is None:
         known = ", ".join(sorted(runners)) or "none"
-        raise NotReadyError(f"runner {spec.runner!r} is not installed on this worker (it has: {known})")
+        raise NotReadyError(
+            f"runner {spec.runner!r} is not installed on this worker (it has: {known})", "runner"
+        )
     try:
         launch = runner.launch(spec, run_dir, python)
     except (NotReadyError, OSError):
@@ -127,9 +130,11 @@ def _launch(
     # Runners are third-party code: a bug ends its own run, not the worker.
     except Exception as error:
         log.warning("runner.failed", runner=spec.runner, trace=redact(traceback.format_exc()))
-        raise NotReadyError(f"runner {spec.runner!r} failed: {type(error).__name__}: {error}") from error
+        raise NotReadyError(
+            f"runner {spec.runner!r} failed: {type(error).__name__}: {error}", "runner"
+        ) from error
     if not launch.command:
-        raise NotReadyError(f"runner {spec.runner!r} gave no command")
+        raise NotReadyError(f"runner {spec.runner!r} gave no command", "runner")
     return launch
 
 

@@ -58,7 +58,7 @@ class BuiltinRunner:
             raise NotReadyError(f"algo {not_accepted(spec.algo, NAMES)}")
         spaces = check_env(python, spec, PACKAGES, EXTRA)
         if reason := unfit(spec.algo, spec.env, spaces):
-            raise NotReadyError(reason)
+            raise NotReadyError(reason, "algo")
         variables = {}
         if spec.HasField("fork"):
             variables[fork_file.VARIABLE] = fork_file.write_fork(spec.fork, run_dir)

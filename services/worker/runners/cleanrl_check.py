@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from runspine.instrument import probe
 from runspine.runners import NotReadyError
-from runspine.services.worker.process.environment import PASSED_VARIABLES
 from runspine.services.worker.runners.cleanrl_scripts import (
     EVALUATES_WITH,
     EVALUATION_VIDEO,
     PIP_NAMES,
     CleanrlScript,
 )
+from runspine.services.worker.runners.probes import (
+    PROBE_SECONDS,
+    ProbeFailedError,
+    ProbeTimeoutError,
+    run_probe,
+)
 from runspine.spec.plain import plain_value
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 PROBE = Path(probe.__file__)
-PROBE_SECONDS = 60.0
 MIN_PYTHON = [3, 10]
 # RecordVideo writes with one of these.
 VIDEO = ("moviepy", "av")
 ATARI_HINT = " Atari's envs come with ale-py, and for gymnasium 0.29 with gymnasium[atari]."
 # numpy accepts no larger seeds.
 SEED_LIMIT = 2**32
+HUB_TOKEN = "HF_TOKEN"
 
 
 def check_script(
@@ -39,6 +42,7 @@ def check_script(
         raise NotReadyError(
             f"seed {spec.seed} is too large for CleanRL, which seeds numpy: 0 to {SEED_LIMIT - 1}"
         )
+    check_upload(script, spec)
     env = spec.env or _default_env(script)
     request = {
         "packages": [*script.packages, *_for_params(spec)],
@@ -55,26 +59,25 @@ def check_script(
 
 def probe_python(python: str, request: dict[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
     """The report of the probe, run in `python`. Raises NotReadyError when it cannot be started."""
-    passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
     try:
-        done = subprocess.run(
-            [python, str(PROBE), json.dumps(request)],
-            env={**passed, **variables},
-            capture_output=True,
-            timeout=PROBE_SECONDS,
-            text=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
+        return run_probe([python, str(PROBE), json.dumps(request)], variables)
+    except ProbeTimeoutError as error:
         raise NotReadyError(f"{python} did not answer within {PROBE_SECONDS:.0f} s") from error
-    except OSError as error:
-        raise NotReadyError(f"{python} cannot be started: {error}") from error
-    try:
-        found = json.loads(done.stdout)
-    except ValueError as error:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise NotReadyError(f"{python} cannot be probed: {last}") from error
-    return found if isinstance(found, dict) else {}
+    except ProbeFailedError as error:
+        raise NotReadyError(f"{python} cannot be probed: {error}") from error
+
+
+def check_upload(script: CleanrlScript, spec: RunSpec) -> None:
+    """Raises NotReadyError when the script would upload its model at the end without a token for it."""
+    if "upload_model" not in spec.params or not spec.params["upload_model"].boolean:
+        return
+    if HUB_TOKEN not in spec.secrets:
+        raise NotReadyError(
+            f"params.upload_model: {script.name} uploads its model to the Hugging Face Hub when it ends, and "
+            f"that needs a token: set {HUB_TOKEN} on the worker and add it to secrets, or remove "
+            "upload_model and use `runspine export-hub`",
+            "secrets",
+        )
 
 
 def check_packages(python: str, script: CleanrlScript, spec: RunSpec, found: Mapping[str, Any]) -> None:
@@ -89,7 +92,8 @@ def check_packages(python: str, script: CleanrlScript, spec: RunSpec, found: Map
         packages = " ".join(PIP_NAMES.get(name, name) for name in missing)
         raise NotReadyError(
             f"{script.name} imports {', '.join(missing)}, which {python} does not have: "
-            f"{python} -m pip install {packages}"
+            f"{python} -m pip install {packages}",
+            "runner",
         )
 
 
@@ -123,7 +127,8 @@ def check_env(script: CleanrlScript, env: str, found: Mapping[str, Any]) -> None
         )
         raise NotReadyError(
             f"{script.name} takes {word} actions, and those of {env} are {found['actions_text']}: "
-            f"choose another env, or a script such as {other}"
+            f"choose another env, or a script such as {other}",
+            "algo",
         )
 
 

@@ -77,7 +77,7 @@ class CorlRunner:
             launch = launch_script(spec, run_dir, python, os.environ)
             return replace(launch, versions={**spaces.versions, **launch.versions})
         if reason := unfit(spec.algo, spec.env, spaces):
-            raise NotReadyError(reason)
+            raise NotReadyError(reason, "algo")
         return Launch(command=command(python, spec), directory=run_dir, versions=spaces.versions)
 
 
@@ -119,7 +119,7 @@ def check_dataset(spec: RunSpec, run_dir: Path, spaces: EnvSpaces) -> None:
     if why := unfit_env(manifest.env, manifest.env_kwargs, name, spec.env, given) or unfit_spaces(
         manifest, name, observations, actions
     ):
-        raise NotReadyError(why)
+        raise NotReadyError(why, "dataset")
 
 
 def _manifest(path: Path, name: str) -> Manifest:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from runspine.runners import NotReadyError
-from runspine.services.worker.process.environment import PASSED_VARIABLES
 from runspine.services.worker.runners.interpreter import PREFIX
+from runspine.services.worker.runners.probes import (
+    PROBE_SECONDS,
+    ProbeFailedError,
+    ProbeTimeoutError,
+    run_probe,
+)
 from runspine.spec.nearest import not_accepted
 from runspine.spec.plain import plain_value
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 PROBE = "runspine.trainers.builtin.probe"
-PROBE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,10 @@ def check_env(python: str, spec: RunSpec, packages: Sequence[str], extra: str) -
     if not spec.env:
         raise NotReadyError("env is missing: name one that Gymnasium knows, such as CartPole-v1")
     command = [python, "-m", PROBE, spec.env, json.dumps(env_kwargs(spec)), *packages]
-    found = _run_probe(command, _environment(spec.variables), extra)
+    found = _probe(command, spec.variables, extra)
     if found.get("missing"):
         raise NotReadyError(
-            f"{', '.join(found['missing'])} is not installed for {python}: pip install '{extra}'"
+            f"{', '.join(found['missing'])} is not installed for {python}: pip install '{extra}'", "runner"
         )
     if "unknown" in found:
         raise NotReadyError(f"env {_unknown(spec.env, found)}")
@@ -86,25 +89,13 @@ def _unknown(env: str, found: dict[str, Any]) -> str:
     return f"{env!r} is not one that Gymnasium knows here. {near or found['unknown']}"
 
 
-def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The same few variables as a trainer gets, because the env's code runs in the probe."""
-    passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
-    return {**passed, **variables}
-
-
-def _run_probe(command: list[str], environment: dict[str, str], extra: str) -> dict[str, Any]:
+def _probe(command: list[str], variables: Mapping[str, str], extra: str) -> dict[str, Any]:
     python = command[0]
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, timeout=PROBE_SECONDS, text=True, check=False
-        )
-    except subprocess.TimeoutExpired as error:
+        return run_probe(command, variables)
+    except ProbeTimeoutError as error:
         raise NotReadyError(f"env {command[3]} was not made within {PROBE_SECONDS:.0f} s") from error
-    except OSError as error:
-        raise NotReadyError(f"{python} cannot be started: {error}") from error
-    try:
-        found = json.loads(done.stdout)
-    except ValueError as error:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise NotReadyError(f"{python} cannot check the env ({last}): pip install '{extra}' there") from error
-    return found if isinstance(found, dict) else {}
+    except ProbeFailedError as error:
+        raise NotReadyError(
+            f"{python} cannot check the env ({error}): pip install '{extra}' there", "runner"
+        ) from error

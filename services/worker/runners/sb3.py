@@ -57,7 +57,7 @@ class Sb3Runner:
             raise NotReadyError("total_steps is missing: Stable-Baselines3 has no default for it")
         spaces = check_env(python, spec, PACKAGES, EXTRA)
         if reason := unfit(spec.algo, spec.env, spaces):
-            raise NotReadyError(reason)
+            raise NotReadyError(reason, "algo")
         return Launch(command=command(python, spec), directory=run_dir, versions=spaces.versions)
 
 

@@ -46,13 +46,15 @@ def _find(program: str, directory: Path, path: str) -> str:
     if "/" in program:
         found = directory / program
         if not found.is_file():
-            raise NotReadyError(f"program {program} does not exist (looked for {found})")
+            raise NotReadyError(f"program {program} does not exist (looked for {found})", "command")
         if not os.access(found, os.X_OK):
-            raise NotReadyError(f"program {found} is not executable: chmod +x it, or name its interpreter")
+            raise NotReadyError(
+                f"program {found} is not executable: chmod +x it, or name its interpreter", "command"
+            )
         return str(found)
     on_path = shutil.which(program, path=path)
     if on_path is None:
         raise NotReadyError(
-            f"program {program} is not on the worker's PATH: install it, or give its full path"
+            f"program {program} is not on the worker's PATH: install it, or give its full path", "command"
         )
     return on_path

@@ -63,7 +63,7 @@ class SpadeBdiRunner:
             )
         spaces = check_env(python, spec, PACKAGES, EXTRA)
         if reason := unfit(spec.env, spaces):
-            raise NotReadyError(reason)
+            raise NotReadyError(reason, "env")
         if params.get("xmpp_host"):
             check_server(params, spec.secrets)
         # Sets of beliefs are iterated in hash order: it must be the same in every attempt.
@@ -150,7 +150,8 @@ def check_server(params: dict[str, Any], secrets: Any) -> None:
     if trouble := _greeting(host, port, found[1]):
         raise NotReadyError(
             f"no XMPP server at {host}:{port}: {trouble}. Start it, correct params.xmpp_host and "
-            "xmpp_port, or leave xmpp_host empty for an embedded one"
+            "xmpp_port, or leave xmpp_host empty for an embedded one",
+            "params.xmpp_host",
         )
 
 

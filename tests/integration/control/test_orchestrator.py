@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -25,8 +26,9 @@ from runspine.wire.v1.facts_pb2 import (
 )
 from runspine.wire.v1.run_pb2 import CANCELLED, CANCELLING, COMPLETED, FAILED, QUEUED, RUNNING, STALE
 from runspine.wire.v1.spec_pb2 import Retry
-from tests.kit.orchestrator import Orchestrator
+from tests.kit.orchestrator import Orchestrator, orchestrator
 from tests.kit.played_worker import PlayedWorker, phase_is, spec, submit, until_async
+from tests.kit.servers.nats import NatsServer
 from tests.kit.waiting import eventually
 
 
@@ -340,3 +342,21 @@ async def test_the_log_is_read_raw_and_described(served: Orchestrator) -> None:
     with pytest.raises(grpc.RpcError) as error:
         list(stub.ReadLog(wire.ReadLogRequest(stream="RUN")))
     assert "Did you mean 'RUNS'?" in error.value.details()  # type: ignore[operator]
+
+
+def test_a_token_that_may_only_read_starts_no_launch_check(nats_server: NatsServer, tmp_path: Path) -> None:
+    tokens = [
+        {"name": scope, "sha256": sha256(scope.encode()).hexdigest(), "scope": scope}
+        for scope in ("read", "run")
+    ]
+    (tmp_path / "tokens.json").write_text(json.dumps(tokens))
+    with orchestrator(nats_server, tmp_path, RUNSPINE_TOKENS_FILE=str(tmp_path / "tokens.json")) as service:
+        request = wire.ValidateRequest(spec=spec())
+        reasons = {
+            scope: service.stub()
+            .Validate(request, metadata=[("authorization", f"Bearer {scope}")])
+            .preflight.reason
+            for scope in ("read", "run")
+        }
+    assert "may only read" in reasons["read"]
+    assert "no worker serves pool" in reasons["run"]

@@ -51,7 +51,11 @@ WRITERS = {
     "$JS.API.CONSUMER.MSG.NEXT.WORK.pool-default": {"orchestrator", "worker"},
     "$JS.API.CONSUMER.CREATE.TELEMETRY.mine": {"orchestrator", "telemetry"},
     "$JS.ACK.WORK.pool-default.1.1.1.1.1": {"worker"},
+    "preflight.w1": {"orchestrator"},
     "_INBOX_orchestrator.x": set(),
+    "_INBOX_orchestrator.ask.0123.1": set(),
+    # Replies to launch checks, and nothing else of the orchestrator's inbox.
+    "_INBOX_orchestrator.preflight.0123.1": {"worker"},
     "anything.else": set(),
 }
 
@@ -145,13 +149,13 @@ async def test_no_user_receives_what_is_not_meant_for_it(fleet: Fleet) -> None:
     ]
     system = ["$JS.API.>", "$JS.EVENT.>", "$JS.ACK.>", "$SYS.>", "_INBOX.>", ">"]
     inboxes = [f"{inbox_of(user)}.>" for user in USERS]
-    wanted = [*inboxes, "control.>", "frames.>", *families, *system]
+    wanted = [*inboxes, "control.>", "frames.>", "preflight.*", *families, *system]
     received_so_far = {}
     for user in SERVICES:
         async with fleet.bare(user) as (client, errors):
             received_so_far[user] = set(wanted) - await refused(client, errors, "subscribe", wanted)
     own = {user: {f"{inbox_of(user)}.>"} for user in SERVICES}
-    own["worker"].add("control.>")
+    own["worker"] |= {"control.>", "preflight.*"}
     own["dashboard"].add("frames.>")
     assert received_so_far == own
 

@@ -33,6 +33,7 @@ from runspine.spec.run_file import parse
 from runspine.spec.strict_yaml import write_yaml
 from runspine.wire.v1 import artifacts_pb2 as artifacts
 from runspine.wire.v1.facts_pb2 import Progress
+from runspine.wire.v1.preflight_pb2 import PREFLIGHT_READY, PREFLIGHT_UNKNOWN, Preflight
 from runspine.wire.v1.run_pb2 import COMPLETED, FAILED, RUNNING, Phase, Worker
 from runspine.wire.v1.runner_pb2 import INTEGER, AlgoInfo, Param, RunnerInfo
 from runspine.wire.v1.spec_pb2 import EVALUATE, RunSpec, Value
@@ -161,6 +162,16 @@ def test_a_runner_that_is_not_ready_keeps_the_launch_button_shut(info: RunnerInf
     assert not may_launch(checks)
     assert checks[0].level == ERROR
     assert "pip install torch" in checks[0].text
+
+
+def test_what_a_worker_answers_about_the_launch_is_on_the_list(info: RunnerInfo) -> None:
+    unknown = Preflight(state=PREFLIGHT_UNKNOWN, reason="worker w1 did not answer in time")
+    checks = preflight(info, [], RunSpec(), [], [], unknown)
+    assert "not known: worker w1 did not answer" in " ".join(c.text for c in checks if c.level == NOTICE)
+    assert may_launch(checks)
+    known = Preflight(state=PREFLIGHT_READY, worker_id="w1", command=["python"])
+    checks = preflight(info, [], RunSpec(), [], [], known)
+    assert "Worker w1 has tried the launch and would start it." in [c.text for c in checks if c.level == OK]
 
 
 def test_a_pool_without_workers_and_a_missing_gpu_are_reported_before_the_run_waits(info: RunnerInfo) -> None:

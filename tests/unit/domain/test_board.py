@@ -23,6 +23,7 @@ from runspine.wire.v1.facts_pb2 import (
     WorkerOffline,
     WorkerOnline,
 )
+from runspine.wire.v1.preflight_pb2 import PREFLIGHT_READY, Preflight
 from runspine.wire.v1.run_pb2 import (
     CANCELLED,
     COMPLETED,
@@ -246,3 +247,16 @@ async def test_a_run_is_listed_with_its_newest_run_at_a_tracker() -> None:
     listed = {each.run.id: each for each in list_runs(board, ListRequest()).runs}
     assert listed[IDS[0]].tracking.name == "second"
     assert not listed[IDS[1]].HasField("tracking")
+
+
+async def test_a_list_leaves_out_the_commands_of_launch_checks() -> None:
+    log, board = MemoryLog(), Board()
+    preflight = Preflight(state=PREFLIGHT_READY, command=["python", "x" * 1000])
+    submit = Submit(at=1, run_id=IDS[0], name="n", spec=RunSpec(runner="script"), preflight=preflight)
+    _, version = await log.read(run_subject(IDS[0]))
+    await log.append(run_subject(IDS[0]), decide(fold([]), submit), expected=version)
+    async for recorded in log.follow("RUNS", live=False):
+        board.apply(recorded)
+    assert board.runs[IDS[0]].preflight == preflight
+    [listed] = list_runs(board, ListRequest()).runs
+    assert not listed.run.HasField("preflight")

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from runspine.services.orchestrator.core.capacity import capacity_violations, disk_notices, gpu_notices
+from runspine.services.orchestrator.core.capacity import (
+    capacity_violations,
+    disk_notices,
+    unused_gpu_notices,
+)
+from runspine.services.orchestrator.core.gpu_rules import gpu_notices, gpu_violations
 from runspine.services.orchestrator.core.runner_catalog import known_runners
 from runspine.services.orchestrator.core.spec_rules import violations, with_defaults
 from runspine.wire.v1.facts_pb2 import Capacity
@@ -218,16 +223,16 @@ def test_a_run_that_needs_more_disk_than_any_worker_has_free_is_noticed(
 
 def test_a_training_on_the_cpu_next_to_an_idle_gpu_is_noticed() -> None:
     info = RunnerInfo(name="script", uses_gpu=True)
-    (notice,) = gpu_notices(spec(limits=Limits(cpus=2)), info, [SMALL, WITH_GPU])
+    (notice,) = unused_gpu_notices(spec(limits=Limits(cpus=2)), info, [SMALL, WITH_GPU])
     assert notice == (
         "gpus is 0: it trains on the CPU with 2 threads (limits.cpus), and worker gpu has a GPU. "
         "Set gpus: 1 to use it"
     )
-    assert gpu_notices(spec(), info, [SMALL]) == []
-    assert gpu_notices(spec(gpus=1), info, [WITH_GPU]) == []
-    assert gpu_notices(spec(params={"cuda": Value(boolean=False)}), info, [WITH_GPU]) == []
-    assert gpu_notices(spec(mode=EVALUATE), info, [WITH_GPU]) == []
-    assert gpu_notices(spec(), RunnerInfo(uses_gpu=True, takes_command=True), [WITH_GPU]) == []
+    assert unused_gpu_notices(spec(), info, [SMALL]) == []
+    assert unused_gpu_notices(spec(gpus=1), info, [WITH_GPU]) == []
+    assert unused_gpu_notices(spec(params={"cuda": Value(boolean=False)}), info, [WITH_GPU]) == []
+    assert unused_gpu_notices(spec(mode=EVALUATE), info, [WITH_GPU]) == []
+    assert unused_gpu_notices(spec(), RunnerInfo(uses_gpu=True, takes_command=True), [WITH_GPU]) == []
 
 
 def test_max_episodes_is_for_trainings() -> None:
@@ -303,3 +308,15 @@ def test_whether_a_run_may_start_warm_is_up_to_its_algorithm() -> None:
         assert not problems["warm"]
         assert bool(problems["as_runner"]) != runner_can
     assert "runner mixed cannot begin" in problems["cold"][0].message
+
+
+def test_cuda_that_is_required_needs_a_gpu_and_cuda_without_one_is_on_cpu() -> None:
+    required = ppo(require_cuda=Value(boolean=True))
+    [found] = gpu_violations(required)
+    assert (found.field, "set gpus to 1" in found.message) == ("spec.params.require_cuda", True)
+    required.gpus = 1
+    assert list(gpu_violations(required)) == []
+    wanted = ppo(cuda=Value(boolean=True))
+    assert "trains on CPU" in gpu_notices(wanted)[0]
+    wanted.gpus = 1
+    assert gpu_notices(wanted) == gpu_notices(ppo(cuda=Value(boolean=False))) == gpu_notices(ppo()) == []

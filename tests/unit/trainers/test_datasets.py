@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from runspine.datasets import DatasetError, Manifest, Returns
-from runspine.datasets.archive import check_archive, check_folder, manifest_of, pack, unpack
+from runspine.datasets.archive import (
+    ReadRange,
+    check_archive,
+    check_folder,
+    manifest_at_start,
+    manifest_of,
+    pack,
+    unpack,
+)
 from runspine.datasets.fit import unfit_env, unfit_spaces
 from runspine.datasets.manifest import read_manifest
 from runspine.datasets.minari_folder import describe, read_transitions
@@ -46,6 +54,27 @@ def test_an_archive_lists_its_contents_and_unpacks_to_what_was_packed(
         == manifest_of(archive)
     )
     assert len(read_transitions(tmp_path / "out").rewards) == 600
+
+
+def test_the_manifest_is_read_from_the_first_bytes_of_an_archive(
+    made: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    archive, manifest = made
+    reads: list[int] = []
+
+    def reader(data: bytes) -> ReadRange:
+        def read(start: int, length: int) -> bytes:
+            reads.append(length)
+            return data[start : start + length]
+
+        return read
+
+    assert manifest_at_start(reader(archive.read_bytes())) == manifest
+    assert sum(reads) < archive.stat().st_size / 4
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w", zipfile.ZIP_DEFLATED) as other:
+        other.writestr("manifest.json", manifest.to_json())
+    for stranger in ((tmp_path / "packed.zip").read_bytes(), b"", b"PK", b"x" * 100):
+        assert manifest_at_start(reader(stranger)) is None
 
 
 def test_the_same_data_gives_the_same_archive(made: tuple[Path, Manifest], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from runspine.cli.commands.runs.submit import set_option, submitted_line
+from runspine.cli.commands.runs.submit import note_notices, set_option, submitted_line
 from runspine.cli.errors import EXIT_CODES, OK, json_option, report
 from runspine.cli.lookup.run import find, run_argument
 from runspine.cli.ui.follow import follow_run
@@ -70,9 +70,11 @@ def resubmit(
         old = find(client, run).run
         answer = client.resubmit(old.id, _changed(old, sets) if sets else None, key)
         if as_json:
-            echo_json({"runs": [{"run": to_plain(answer.run), "created": answer.created}], "group": None})
+            made = {"run": to_plain(answer.run), "created": answer.created, "notices": list(answer.notices)}
+            echo_json({"runs": [made], "group": None})
         else:
             echo(submitted_line(answer.run, answer.created, {}))
+            note_notices([answer])
         if watch:
             ctx.exit(follow_run(client, answer.run, as_json))
 

@@ -23,6 +23,7 @@ from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
 from runspine.spec.run_file import spec_yaml
 from runspine.text.facts import counts_text, elapsed, exit_text, pending_text, progress_parts, tracking_text
+from runspine.text.preflight import preflight_lines
 from runspine.text.values import escaped, escaped_block, local_time, when
 from runspine.wire.v1.facts_pb2 import Commit, Fact, TrainerDescribed
 from runspine.wire.v1.run_pb2 import Attempt, Run
@@ -73,6 +74,8 @@ def _head(found: GetResponse) -> None:
     for label, text in _lines(run, found):
         if text:
             echo(f"  {label:<10} {text}")
+    for line in preflight_lines(run.preflight, when=when):
+        echo(f"  {line}", "dim")
     for warning in warnings(run):
         echo(f"  warning: {escaped(warning)}", "bold yellow")
 

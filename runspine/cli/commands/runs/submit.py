@@ -29,10 +29,11 @@ from runspine.spec.run_file import (
     spec_yaml,
 )
 from runspine.spec.strict_yaml import MAX_BYTES, MapNode, node_of
+from runspine.text.preflight import preflight_lines
 from runspine.text.values import escaped, escaped_block
+from runspine.wire.v1.preflight_pb2 import PREFLIGHT_UNKNOWN, Preflight
 from runspine.wire.v1.run_pb2 import Run
-from runspine.wire.v1.spec_pb2 import RunSpec
-from runspine.wire.v1.trainer_pb2 import SubmitResponse
+from runspine.wire.v1.trainer_pb2 import SubmitResponse, ValidateResponse
 
 _COMMAND = "runspine.command"
 
@@ -190,25 +191,40 @@ def _with_bar(count: int, title: str) -> Any:
 def _dry_run(client: Client, file: RunFile, as_json: bool) -> None:
     checked = [check(client, file, index) for index in range(len(file.specs))]
     if as_json:
-        echo_json({"runs": [{"spec": to_plain(spec), "notices": notices} for spec, notices in checked]})
+        echo_json({"runs": [checked_plain(answer) for answer in checked]})
         return
-    for (spec, notices), variation in zip(checked, file.variations, strict=True):
+    for answer, variation in zip(checked, file.variations, strict=True):
         title = ", ".join(f"{k}={v}" for k, v in variation.items())
         if title:
             echo(f"# {escaped(title)}", "bold")
-        echo(escaped_block(spec_yaml(spec).rstrip("\n")))
-        for notice in notices:
-            note(f"notice: {escaped(notice)}")
+        echo(escaped_block(spec_yaml(answer.spec).rstrip("\n")))
+        note_checks(answer.notices, answer.preflight)
     note(f"{len(checked)} run{'s' if file.several else ''} would be submitted (dry run)")
 
 
-def check(client: Client, file: RunFile, index: int) -> tuple[RunSpec, list[str]]:
-    """Validate one run of the file; return its spec with defaults, and notices."""
+def check(client: Client, file: RunFile, index: int) -> ValidateResponse:
+    """Validate one run of the file; the answer has its spec with defaults, notices and the launch check."""
     try:
-        answer = client.validate(file.specs[index])
+        return client.validate(file.specs[index])
     except InvalidError as error:
         raise InvalidError(error.message, file.locate(error.violations)) from error
-    return answer.spec, list(answer.notices)
+
+
+def checked_plain(answer: ValidateResponse) -> dict[str, Any]:
+    """A checked run for --json."""
+    return {
+        "spec": to_plain(answer.spec),
+        "notices": list(answer.notices),
+        "preflight": to_plain(answer.preflight) if answer.HasField("preflight") else None,
+    }
+
+
+def note_checks(notices: Sequence[str], preflight: Preflight) -> None:
+    """Print notices and the launch check: the command, or why nothing is known."""
+    for notice in notices:
+        note(f"notice: {escaped(notice)}")
+    for line in preflight_lines(preflight):
+        note(line)
 
 
 def report(file: RunFile, answers: Sequence[SubmitResponse], as_json: bool) -> None:
@@ -219,10 +235,19 @@ def report(file: RunFile, answers: Sequence[SubmitResponse], as_json: bool) -> N
         return
     for answer, variation in zip(answers, file.variations, strict=True):
         echo(submitted_line(answer.run, answer.created, variation))
-    for notice in dict.fromkeys(notice for answer in answers for notice in answer.notices):
-        note(f"notice: {escaped(notice)}")
+    note_notices(answers)
     if group:
         note(f"{len(answers)} runs; list them with: runspine ls --label group={group}")
+
+
+def note_notices(answers: Sequence[SubmitResponse]) -> None:
+    """Print each notice once, and why launches were not checked."""
+    notices = list(dict.fromkeys(notice for answer in answers for notice in answer.notices))
+    for notice in notices:
+        note(f"notice: {escaped(notice)}")
+    unknown = [answer.run.preflight for answer in answers if answer.run.preflight.state == PREFLIGHT_UNKNOWN]
+    for line in dict.fromkeys(line for each in unknown for line in preflight_lines(each)):
+        note(line)
 
 
 def submitted_line(run: Run, created: bool, variation: dict[str, str]) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from runspine.cli.commands.runs.submit import check, read_file, set_option
+from runspine.cli.commands.runs.submit import check, checked_plain, note_checks, read_file, set_option
 from runspine.cli.errors import json_option
 from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.rpc.trainer_client import Client
-from runspine.spec.plain import to_plain
 from runspine.spec.run_file import spec_yaml
-from runspine.text.values import escaped, escaped_block
-from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.text.values import escaped_block
+from runspine.wire.v1.preflight_pb2 import PREFLIGHT_UNKNOWN
+from runspine.wire.v1.trainer_pb2 import ValidateResponse
 
 
 @click.command()
@@ -24,7 +24,10 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 @click.option("--schema", is_flag=True, help="Print the JSON schema of run files.")
 @json_option
 def validate(file: str | None, sets: tuple[str, ...], offline: bool, schema: bool, as_json: bool) -> None:
-    """Check a run file and show its spec with all defaults, and notices."""
+    """Check a run file; show its spec with all defaults, notices and the command.
+
+    A worker is asked for the launch without starting it. What no worker can answer now is unknown.
+    """
     if schema:
         echo(files("runspine").joinpath("runfile.schema.json").read_text(encoding="utf-8").rstrip("\n"))
         return
@@ -32,16 +35,17 @@ def validate(file: str | None, sets: tuple[str, ...], offline: bool, schema: boo
         raise click.UsageError("Give a run file, or `-` for standard input.")
     read = read_file(file, list(sets))
     if offline:
-        checked: list[tuple[RunSpec, list[str]]] = [(spec, []) for spec in read.specs]
+        checked = [ValidateResponse(spec=spec) for spec in read.specs]
     else:
         with Client() as client:
             checked = [check(client, read, index) for index in range(len(read.specs))]
     if as_json:
-        echo_json({"runs": [{"spec": to_plain(spec), "notices": notices} for spec, notices in checked]})
+        echo_json({"runs": [checked_plain(answer) for answer in checked]})
         return
-    notices = dict.fromkeys(notice for _, found in checked for notice in found)
-    echo(escaped_block(spec_yaml(checked[0][0]).rstrip("\n")))
-    for notice in notices:
-        note(f"notice: {escaped(notice)}")
+    echo(escaped_block(spec_yaml(checked[0].spec).rstrip("\n")))
+    notices = dict.fromkeys(each for answer in checked for each in answer.notices)
+    note_checks(list(notices), checked[0].preflight)
     more = f" ({len(checked)} runs; the first is shown)" if read.several else ""
+    unknown = any(answer.preflight.state == PREFLIGHT_UNKNOWN for answer in checked)
+    more += "; whether it would start is not known" if unknown else ""
     note(f"{Path(file).name if file != '-' else 'standard input'} is valid{more}")

@@ -30,6 +30,8 @@ from runspine.services.dashboard.pages.new_run.presets import choose_preset, pas
 from runspine.spec.plain import to_plain
 from runspine.spec.run_file import parse
 from runspine.spec.strict_yaml import write_yaml
+from runspine.text.preflight import command_text
+from runspine.wire.v1.preflight_pb2 import Preflight
 from runspine.wire.v1.run_pb2 import Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
@@ -44,6 +46,7 @@ from runspine.wire.v1.trainer_pb2 import (
 CHECK_SECONDS = 0.3
 # Checks are repeated, because workers come and go.
 RECHECK_SECONDS = 5.0
+NO_COMMAND = "Shown when a worker has checked the launch."
 LEVEL_CLASSES = {
     ERROR: ("cancel", "rs-bad"),
     NOTICE: ("info", "rs-warn"),
@@ -136,9 +139,8 @@ class NewRun:
         self._yaml = block("", "rs-yaml")
         with ui.expansion("Shell command").classes("w-full"):
             self._command = block("", "rs-yaml")
-            ui.label("The trainer's command is shown on the page of the run once it has started.").classes(
-                "rs-quiet"
-            )
+        with ui.expansion("Trainer's command").classes("w-full"):
+            self._trainer_command = block("", "rs-yaml")
 
     def _draw_form(self) -> None:
         self._form.clear()
@@ -175,7 +177,7 @@ class NewRun:
         text = write_yaml(self._plain())
         self._yaml.set_text(text)
         self._command.set_text(submit_command(text))
-        violations, notices, workers = [], [], list[Worker]()
+        violations, notices, workers, launch = [], [], list[Worker](), Preflight()
         self._spec = None
         try:
             spec = parse(text, source="the form", folder=Path("/")).specs[0]
@@ -183,12 +185,13 @@ class NewRun:
                 (await self._visitor.access.call("trainer", "ListWorkers", ListWorkersRequest())).workers
             )
             answer = await self._visitor.access.call("trainer", "Validate", ValidateRequest(spec=spec))
-            self._spec, notices = spec, list(answer.notices)
+            self._spec, notices, launch = spec, list(answer.notices), answer.preflight
         except InvalidError as error:
             violations = [f"{each.field}: {each.message}" for each in error.violations] or [str(error)]
         except RunspineError as error:
             violations = [str(error)]
-        self._show_checks(preflight(self._info, workers, self._spec, violations, notices))
+        self._trainer_command.set_text(command_text(launch) or NO_COMMAND)
+        self._show_checks(preflight(self._info, workers, self._spec, violations, notices, launch))
 
     def _show_checks(self, checks: list[PreflightCheck]) -> None:
         self._launch.set_enabled(self._spec is not None and may_launch(checks))
