@@ -94,7 +94,13 @@ class Attempt:
         self._run = claim.run
         prepared = claim.prepared
         self._telemetry = TelemetryPipeline(
-            self.run_id, self.number, claim.run.spec, prepared.redact, publisher, spools
+            self.run_id,
+            self.number,
+            claim.run.spec,
+            prepared.redact,
+            publisher,
+            spools,
+            resumed_at=claim.start.resumed_at,
         )
         self._output = Output(prepared.run_dir, self._telemetry)
         self._blobs = blobs

@@ -53,9 +53,13 @@ class TelemetryPipeline:
         redact: Redactor,
         publisher: Publisher,
         spools: SpoolDirectory,
+        *,
+        resumed_at: int = 0,
     ) -> None:
         self._run_id = run_id
-        self._assembler = BatchAssembler(run_id, attempt, spec, redact if redact.longest else None)
+        self._assembler = BatchAssembler(
+            run_id, attempt, spec, redact if redact.longest else None, resumed_at=resumed_at
+        )
         self._assembler.on_artifact = self._add_file
         # Announced files that wait until the telemetry before them is spooled.
         self._files: list[dict[str, Any]] = []
