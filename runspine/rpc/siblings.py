@@ -1,0 +1,50 @@
+"""Several addresses of one service: a client stays with one and changes to the next when it is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from runspine.errors import InvalidError
+
+# How long one address may be silent before a call is repeated at the next; the last one has all the time.
+SILENT_SECONDS = 2.0
+
+
+def split_addresses(text: str) -> tuple[str, ...]:
+    """The addresses in a text, separated by commas. Raises InvalidError when there is none."""
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not found:
+        raise InvalidError(f"{text!r} names no address: give host:port, several separated by commas")
+    return found
+
+
+class Siblings:
+    """A channel and a stub for each address. Every call begins with the one that answered last."""
+
+    def __init__(self, text: str, open_channel: Callable[[str], Any], make_stub: Any) -> None:
+        self.addresses = split_addresses(text)
+        self.channels = [open_channel(address) for address in self.addresses]
+        self._stubs = [make_stub(channel) for channel in self.channels]
+        self._current = 0
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    @property
+    def address(self) -> str:
+        """Where the next call goes first."""
+        return self.addresses[self._current]
+
+    def choose(self) -> tuple[int, Any]:
+        """The stub to call, and its number for `leave`."""
+        return self._current, self._stubs[self._current]
+
+    def seconds(self, tried: int, deadline: float) -> float:
+        """How long a call may take that has been tried at so many addresses."""
+        return min(SILENT_SECONDS, deadline) if tried < len(self) - 1 else deadline
+
+    def leave(self, number: int) -> None:
+        """This one does not answer: the next call goes to the one after it."""
+        if number == self._current:
+            self._current = (number + 1) % len(self.addresses)
