@@ -117,7 +117,7 @@ async def supervised(
         try:
             parts = plan(home, options, credentials, ports)
             ports.save()
-            supervisor = Supervisor(home, parts, ports, log_and_report)
+            supervisor = Supervisor(home, parts, ports, log_and_report, options.watchdog)
             try:
                 yield Stack(home, credentials, supervisor)
             finally:
