@@ -25,7 +25,7 @@ class Siblings:
     def __init__(self, text: str, open_channel: Callable[[str], Any], make_stub: Any) -> None:
         self.addresses = split_addresses(text)
         self.channels = [open_channel(address) for address in self.addresses]
-        self._stubs = [make_stub(channel) for channel in self.channels]
+        self.stubs: list[Any] = [make_stub(channel) for channel in self.channels]
         self._current = 0
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class Siblings:
 
     def choose(self) -> tuple[int, Any]:
         """The stub to call, and its number for `leave`."""
-        return self._current, self._stubs[self._current]
+        return self._current, self.stubs[self._current]
 
     def seconds(self, tried: int, deadline: float) -> float:
         """How long a call may take that has been tried at so many addresses."""

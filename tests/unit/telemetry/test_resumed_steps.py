@@ -27,7 +27,8 @@ CHECKPOINT_STEP = 25
 def assembled(
     lines: list[dict[str, Any]], attempt: int, resumed_at: int
 ) -> tuple[list[Batch], list[dict[str, Any]]]:
-    assembler, files = BatchAssembler(RUN, attempt, RunSpec(), resumed_at=resumed_at), []
+    assembler = BatchAssembler(RUN, attempt, RunSpec(), resumed_at=resumed_at)
+    files: list[dict[str, Any]] = []
     assembler.on_artifact = files.append
     for number, line in enumerate(lines):
         assembler.take(json.dumps(line).encode(), STDOUT, 1_000_000 + number)
@@ -45,7 +46,7 @@ def answered(batches: list[Batch], resumed: dict[int, tuple[int, int]]) -> list[
     arrivals = [
         Arrival(n, batch) for n, batch in enumerate(batches, 1) if batch.WhichOneof("kind") == "steps"
     ]
-    found = []
+    found: list[tuple[int, int, str, int]] = []
     for table in steps.encode(placed_steps(arrivals), {}).values():
         kept = steps.visible_steps(table, cutoffs(RUN, history))
         columns = (kept.column(name).to_pylist() for name in ("attempt", "episode_id", "step"))

@@ -12,7 +12,7 @@ from runspine.eventlog.connection import NatsUnreachableError
 from runspine.eventlog.memory import MemoryLog
 from runspine.eventlog.subjects import attempts_subject
 from runspine.services.worker.facts import fact_writer
-from runspine.services.worker.facts.fact_writer import FactWriter
+from runspine.services.worker.facts.fact_writer import Decide, FactWriter
 from runspine.wire.v1.facts_pb2 import AttemptStarted, Fact
 
 SUBJECT = attempts_subject("r1")
@@ -85,7 +85,7 @@ async def test_a_fact_costs_one_request_however_many_came_before() -> None:
     log = CountingLog()
     writer = FactWriter(log)
     for number in range(2_000):
-        await writer.commit(SUBJECT, lambda history, n=number: [Fact(at=n)] if len(history) == n else [])
+        await writer.commit(SUBJECT, one_after(number))
     assert (log.reads, log.appends) == (1, 2_000)
 
 
@@ -117,7 +117,7 @@ async def test_nothing_is_left_out_on_the_word_of_an_old_history() -> None:
 async def test_commits_on_one_subject_do_not_conflict_with_each_other() -> None:
     log = CountingLog()
     writer = FactWriter(log)
-    await asyncio.gather(*(writer.commit(SUBJECT, lambda _, n=n: [Fact(at=n)]) for n in range(200)))
+    await asyncio.gather(*(writer.commit(SUBJECT, one_after(number)) for number in range(200)))
     assert (log.reads, log.appends) == (1, 200)
     assert [fact.at for fact in await writer.read(SUBJECT)] == list(range(200))
 
@@ -128,6 +128,11 @@ async def test_a_commit_that_was_cancelled_leaves_no_guess_of_the_history() -> N
     with pytest.raises(asyncio.CancelledError):
         await writer.commit(SUBJECT, lambda _: [FACT])
     assert await writer.commit(SUBJECT, log.decide) == []
+
+
+def one_after(count: int) -> Decide:
+    """One more fact on a history of so many."""
+    return lambda history: [Fact(at=count)] if len(history) == count else []
 
 
 class CountingLog(MemoryLog):
