@@ -9,6 +9,14 @@ from runspine.errors import InvalidError
 
 # How long one address may be silent before a call is repeated at the next; the last one has all the time.
 SILENT_SECONDS = 2.0
+# The same for streams, which have no deadline: a peer that does not answer a ping is left. Only where there
+# is another address: a service of an earlier release closes connections that ask so often.
+KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.http2.ping_timeout_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 1000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
 
 
 def split_addresses(text: str) -> tuple[str, ...]:
@@ -22,9 +30,10 @@ def split_addresses(text: str) -> tuple[str, ...]:
 class Siblings:
     """A channel and a stub for each address. Every call begins with the one that answered last."""
 
-    def __init__(self, text: str, open_channel: Callable[[str], Any], make_stub: Any) -> None:
+    def __init__(self, text: str, open_channel: Callable[[str, Any], Any], make_stub: Any) -> None:
         self.addresses = split_addresses(text)
-        self.channels = [open_channel(address) for address in self.addresses]
+        more = KEEPALIVE if len(self.addresses) > 1 else []
+        self.channels = [open_channel(address, more) for address in self.addresses]
         self.stubs: list[Any] = [make_stub(channel) for channel in self.channels]
         self._current = 0
 

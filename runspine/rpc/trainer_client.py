@@ -72,9 +72,10 @@ class Client:
         token = self.endpoint.token
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
 
-    def _open(self, address: str) -> grpc.Channel:
+    def _open(self, address: str, more: Any) -> grpc.Channel:
         tls = Tls.from_environment() if self.endpoint.tls is None else self.endpoint.tls
-        channel: grpc.Channel = open_channel(address, tls, options=OPTIONS, token=self.endpoint.token)
+        options = [*OPTIONS, *more]
+        channel: grpc.Channel = open_channel(address, tls, options=options, token=self.endpoint.token)
         return channel
 
     def __enter__(self) -> Self:

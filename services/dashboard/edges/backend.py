@@ -32,8 +32,8 @@ class Backend:
         self.has_tokens_file = settings.tokens_file is not None
         tls = Tls.from_environment()
 
-        def connect(address: str) -> Any:
-            return open_channel(address, tls, options=OPTIONS, aio=True)
+        def connect(address: str, more: Any) -> Any:
+            return open_channel(address, tls, options=[*OPTIONS, *more], aio=True)
 
         stubs: dict[str, Any] = {
             "trainer": TrainerServiceStub,

@@ -80,16 +80,23 @@ def test_writes_go_on_at_the_sibling_and_no_key_has_two_runs(
     assert len(listed) == min(len(writer.runs), 1000)
 
 
-def test_a_watch_goes_on_at_the_sibling_with_every_commit_once(pair: list[Orchestrator]) -> None:
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_watch_goes_on_at_the_sibling_with_every_commit_once(
+    pair: list[Orchestrator], fault: signal.Signals
+) -> None:
     first, second = pair
+    assert first.process is not None
     with Client(Endpoint(trainer=f"{first.address},{second.address}")) as client:
         run_id = client.submit(spec()).run.id
         kinds = []
-        for message in client.watch(run_id, until_end=True):
-            kinds += [fact.WhichOneof("kind") for fact in message.facts]
-            if kinds == ["run_submitted", "run_queued"]:
-                first.kill()
-                client.cancel(run_id)
+        try:
+            for message in client.watch(run_id, until_end=True):
+                kinds += [fact.WhichOneof("kind") for fact in message.facts]
+                if kinds == ["run_submitted", "run_queued"]:
+                    first.process.send_signal(fault)
+                    client.cancel(run_id)
+        finally:
+            first.process.send_signal(signal.SIGCONT)
         assert kinds == ["run_submitted", "run_queued", "run_cancel_requested", "run_cancelled"]
 
 
