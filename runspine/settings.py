@@ -27,6 +27,16 @@ def _checked_address(address: str) -> str:
 Address = Annotated[str, AfterValidator(_checked_address)]
 
 
+def _checked_addresses(text: str) -> str:
+    for address in text.split(","):
+        split_address(address.strip())
+    return text
+
+
+# Several are separated by commas.
+Addresses = Annotated[str, AfterValidator(_checked_addresses)]
+
+
 def _checked_seeds(text: str) -> str:
     for seed in text.split(","):
         scheme, _, address = seed.strip().partition("://")

@@ -14,6 +14,7 @@ from runspine.eventlog.subjects import FACT_STREAMS
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.channel import Tls, target
 from runspine.rpc.loopback import is_loopback
+from runspine.rpc.siblings import split_addresses
 from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.rpc.trainer_client import Client
 from runspine.text.machines import disk_text, run_folders_text
@@ -64,7 +65,8 @@ def _checked(name: str, check: Callable[[], Iterator[Check]]) -> Iterator[Check]
 def _connections(client: Client) -> Iterator[Check]:
     endpoint = client.endpoint
     tls = Tls.from_environment() if endpoint.tls is None else endpoint.tls
-    places = [target(place, tls) for place in (endpoint.trainer, endpoint.telemetry, endpoint.artifacts)]
+    given = (endpoint.trainer, endpoint.telemetry, endpoint.artifacts)
+    places = [target(place, tls) for text in given for place in split_addresses(text)]
     bare = [
         where
         for where, secure in places

@@ -14,14 +14,15 @@ from runspine.embedded.logs import open_log
 from runspine.embedded.part import PartEvent
 from runspine.embedded.plan import StackOptions, source_root
 from runspine.embedded.processes import send, wait_until_gone
-from runspine.embedded.record import StackRecord, clear_stale, running_record
+from runspine.embedded.record import StackRecord, clear_stale, read_record, running_record
 from runspine.embedded.supervisor import StartFailedError
 
 STOP_SECONDS = 90.0
+WATCHDOG = Path(__file__).with_name("watchdog.py")
 
 
 def start_detached(home: Home, options: StackOptions, on_event: Callable[[PartEvent], None]) -> StackRecord:
-    """Start a supervisor in its own session and return when all its parts are ready."""
+    """Start a supervisor and its watchdog in a session of their own; return when all parts are ready."""
     home.prepare()
     output = home.logs / "detached.log"
     output.unlink(missing_ok=True)
@@ -39,7 +40,7 @@ def _await_ready(home: Home, pid: int, output: Path, on_event: Callable[[PartEve
     reported: set[str] = set()
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         record = running_record(home)
-        if record is not None and record.pid == pid:
+        if record is not None and record.watchdog == pid:
             _report_ready(record, reported, on_event)
             if record.ready:
                 return record
@@ -54,7 +55,10 @@ def _spawn(home: Home, options: StackOptions, output: Path) -> int:
     try:
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, "-P", "-m", "runspine.embedded", str(home.path), *_arguments(options)],
+            [
+                *(sys.executable, "-I", "-S", str(WATCHDOG)),
+                *(sys.executable, "-P", "-m", "runspine.embedded", str(home.path), *_arguments(options)),
+            ],
             _environment(),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -69,8 +73,15 @@ def _spawn(home: Home, options: StackOptions, output: Path) -> int:
 
 def stop_running(home: Home) -> StackRecord | None:
     """Stop the stack of this home; its record, or None when none ran."""
-    record = running_record(home)
+    record = _read(home)
     if record is not None:
+        if record.watched:
+            # It passes the signal on, and starts no other supervisor.
+            send(record.watchdog, record.watchdog_identity, signal.SIGTERM)
+            wait_until_gone(record.watchdog, record.watchdog_identity, STOP_SECONDS)
+            send(record.watchdog, record.watchdog_identity, signal.SIGKILL)
+            # The supervisor may have been another one by then.
+            record = running_record(home) or record
         send(record.pid, record.identity, signal.SIGTERM)
         if not wait_until_gone(record.pid, record.identity, STOP_SECONDS):
             # The kernel then sends its parts their death signal.
@@ -79,6 +90,12 @@ def stop_running(home: Home) -> StackRecord | None:
     if home.stack_file.exists():
         clear_dead(home)
     return record
+
+
+def _read(home: Home) -> StackRecord | None:
+    """The record of a stack that runs, or is about to be started again."""
+    record = read_record(home) if home.stack_file.exists() else None
+    return record if record is not None and (record.alive or record.watched) else None
 
 
 def clear_dead(home: Home) -> None:

@@ -51,6 +51,8 @@ class StackOptions:
     use_default_ports: bool = True
     # RUNSPINE_* variables for every service, in addition to those of this process.
     settings: Mapping[str, str] = field(default_factory=dict)
+    # The process that restarts the supervisor when it was killed; 0 in the foreground.
+    watchdog: int = 0
 
     def __post_init__(self) -> None:
         unknown = set(self.only or ()) - set(PARTS)

@@ -45,10 +45,18 @@ class StackRecord:
     addresses: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)
     parts: dict[str, PartRecord] = field(default_factory=dict)
+    # The process that restarts the supervisor when it was killed.
+    watchdog: int = 0
+    watchdog_identity: str = ""
 
     @property
     def alive(self) -> bool:
         return is_alive(self.pid, self.identity)
+
+    @property
+    def watched(self) -> bool:
+        """Whether the supervisor is restarted when it is killed."""
+        return is_alive(self.watchdog, self.watchdog_identity)
 
     def write(self, home: Home) -> None:
         pids = {name: part.pid for name, part in self.parts.items() if part.pid}
@@ -75,6 +83,8 @@ def _parsed(stored: Any) -> StackRecord:
         addresses=stored["addresses"],
         metrics=stored["metrics"],
         parts={name: PartRecord(**part) for name, part in stored["parts"].items()},
+        watchdog=stored.get("watchdog", 0),
+        watchdog_identity=stored.get("watchdog_identity", ""),
     )
 
 

@@ -118,7 +118,7 @@ async def supervised(
         try:
             parts = plan(home, options, credentials, ports)
             ports.save()
-            supervisor = Supervisor(home, parts, ports, log_and_report)
+            supervisor = Supervisor(home, parts, ports, log_and_report, options.watchdog)
             rotating = asyncio.create_task(keep_rotating(home.logs), name="logs")
             try:
                 yield Stack(home, credentials, supervisor)

@@ -29,7 +29,12 @@ class Supervisor:
     """The supervisors of all parts, and the record of the stack."""
 
     def __init__(
-        self, home: Home, parts: Sequence[StackPart], ports: PortBook, on_event: Callable[[PartEvent], None]
+        self,
+        home: Home,
+        parts: Sequence[StackPart],
+        ports: PortBook,
+        on_event: Callable[[PartEvent], None],
+        watchdog: int = 0,
     ) -> None:
         self._home = home
         self._ports = ports
@@ -42,6 +47,8 @@ class Supervisor:
         self.record = StackRecord(
             pid=os.getpid(),
             identity=identity_of(os.getpid()),
+            watchdog=watchdog,
+            watchdog_identity=identity_of(watchdog) if watchdog else "",
             addresses={part.name: part.address for part in parts if part.address},
             metrics={part.name: part.metrics for part in parts if part.metrics},
             parts={name: part_supervisor.record for name, part_supervisor in self.supervisors.items()},

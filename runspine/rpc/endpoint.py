@@ -19,7 +19,7 @@ TRAINER, TELEMETRY, ARTIFACTS = "127.0.0.1:50055", "127.0.0.1:50056", "127.0.0.1
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Addresses of the services, and how to connect to them."""
+    """Addresses of the services, of each one or several separated by commas, and how to connect to them."""
 
     trainer: str = TRAINER
     telemetry: str = TELEMETRY
@@ -47,12 +47,19 @@ def find_endpoint(environment: Mapping[str, str] = os.environ) -> Endpoint:
         # A token read from disk is sent only to the stack it belongs to.
         token = str(_read(where / "credentials.json").get("token", ""))
     return Endpoint(
-        trainer=address or addresses.get("orchestrator", TRAINER),
-        telemetry=environment.get("RUNSPINE_TELEMETRY_ADDRESS") or addresses.get("telemetry", TELEMETRY),
-        artifacts=environment.get("RUNSPINE_ARTIFACTS_ADDRESS") or addresses.get("artifacts", ARTIFACTS),
+        trainer=address or _joined(addresses.get("orchestrator", TRAINER)),
+        telemetry=environment.get("RUNSPINE_TELEMETRY_ADDRESS")
+        or _joined(addresses.get("telemetry", TELEMETRY)),
+        artifacts=environment.get("RUNSPINE_ARTIFACTS_ADDRESS")
+        or _joined(addresses.get("artifacts", ARTIFACTS)),
         token=token,
         patience=5.0 if address or _alive(stack.get("pid")) else 0.0,
     )
+
+
+def _joined(addresses: str | list[str]) -> str:
+    """The addresses of a service in stack.json: one, or a list."""
+    return addresses if isinstance(addresses, str) else ",".join(addresses)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -73,6 +73,8 @@ async def serving(
             ("grpc.so_reuseport", 0),
             ("grpc.keepalive_time_ms", 20_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+            # Clients that can change to a sibling ask once a second whether this one is alive.
+            ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
             ("grpc.keepalive_permit_without_calls", 1),
         ],
     )

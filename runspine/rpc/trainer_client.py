@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from runspine.ids import new_ulid
 from runspine.rpc.channel import Tls, handshake_problem, open_channel
 from runspine.rpc.endpoint import Endpoint, find_endpoint
 from runspine.rpc.lines_once import LinesOnce
+from runspine.rpc.siblings import Siblings
 from runspine.wire.v1 import artifacts_pb2 as artifacts
 from runspine.wire.v1 import telemetry_pb2 as telemetry
 from runspine.wire.v1 import trainer_pb2 as trainer
@@ -64,18 +66,16 @@ class Client:
 
     def __init__(self, endpoint: Endpoint | None = None) -> None:
         self.endpoint = endpoint or find_endpoint()
-        self._trainer_channel = self._open(self.endpoint.trainer)
-        self._telemetry_channel = self._open(self.endpoint.telemetry)
-        self._artifacts_channel = self._open(self.endpoint.artifacts)
-        self._trainer: Any = TrainerServiceStub(self._trainer_channel)
-        self._telemetry: Any = TelemetryServiceStub(self._telemetry_channel)
-        self._artifacts: Any = ArtifactServiceStub(self._artifacts_channel)
+        self._trainer = Siblings(self.endpoint.trainer, self._open, TrainerServiceStub)
+        self._telemetry = Siblings(self.endpoint.telemetry, self._open, TelemetryServiceStub)
+        self._artifacts = Siblings(self.endpoint.artifacts, self._open, ArtifactServiceStub)
         token = self.endpoint.token
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
 
-    def _open(self, address: str) -> grpc.Channel:
+    def _open(self, address: str, more: Any) -> grpc.Channel:
         tls = Tls.from_environment() if self.endpoint.tls is None else self.endpoint.tls
-        channel: grpc.Channel = open_channel(address, tls, options=OPTIONS, token=self.endpoint.token)
+        options = [*OPTIONS, *more]
+        channel: grpc.Channel = open_channel(address, tls, options=options, token=self.endpoint.token)
         return channel
 
     def __enter__(self) -> Self:
@@ -87,9 +87,9 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._trainer_channel.close()
-        self._telemetry_channel.close()
-        self._artifacts_channel.close()
+        for service in (self._trainer, self._telemetry, self._artifacts):
+            for channel in service.channels:
+                channel.close()
 
     def submit(self, spec: RunSpec, key: str = "") -> trainer.SubmitResponse:
         request = trainer.SubmitRequest(spec=spec, idempotency_key=key or new_ulid())
@@ -161,7 +161,7 @@ class Client:
         request = trainer.WatchRequest(
             run_id=run_id, after=after, until_end=until_end, streams=more, positions=more
         )
-        for message in self._stream(self._trainer.Watch, request, on_wait):
+        for message in self._stream(self._trainer, "Watch", request, on_wait):
             if message.stream:
                 request.positions[message.stream] = message.position
             elif message.facts and message.position <= request.after:
@@ -174,7 +174,7 @@ class Client:
         self, stream: str, *, after: int = 0, subject: str = "", follow: bool = False
     ) -> Iterator[trainer.LogRecord]:
         request = trainer.ReadLogRequest(stream=stream, after=after, subject=subject, follow=follow)
-        for record in self._stream(self._trainer.ReadLog, request, None):
+        for record in self._stream(self._trainer, "ReadLog", request, None):
             request.after = record.sequence
             yield record
 
@@ -192,85 +192,98 @@ class Client:
 
     def call_telemetry(self, name: str, request: Any, kind: type[Answer]) -> Answer:
         """Call the telemetry service; TelemetryClient has a method for each call."""
-        return self._call(name, request, kind, self._telemetry, self.endpoint.telemetry)
+        return self._call(name, request, kind, self._telemetry)
 
     def stream_telemetry(self, name: str, request: Any, on_wait: OnWait | None = None) -> Iterator[Any]:
         """A stream of the telemetry service; the caller advances `request.after`."""
-        method = getattr(self._telemetry, name)
-        return self._stream(method, request, on_wait, self.endpoint.telemetry)
+        return self._stream(self._telemetry, name, request, on_wait)
 
     def call_artifacts(
         self, name: str, request: Any, kind: type[Answer], deadline: float = CALL_SECONDS
     ) -> Answer:
         """Call the artifacts service; ArtifactClient has a method for each call."""
-        return self._call(name, request, kind, self._artifacts, self.endpoint.artifacts, deadline)
+        return self._call(name, request, kind, self._artifacts, deadline)
 
     def stream_artifacts(self, name: str, request: Any) -> Iterator[Any]:
-        return self._stream(getattr(self._artifacts, name), request, None, self.endpoint.artifacts)
+        return self._stream(self._artifacts, name, request, None)
 
     def send_artifact(self, parts: Iterable[artifacts.ImportRequest]) -> artifacts.ImportResponse:
         """Import an artifact part by part. It is not retried, as parts may come from a pipe; instead it waits
         for a service that is starting before it takes the first part."""
-        connected = grpc.channel_ready_future(self._artifacts_channel)
+        number, stub = self._artifacts.choose()
+        connected = grpc.channel_ready_future(self._artifacts.channels[number])
         with contextlib.suppress(grpc.FutureTimeoutError):
             connected.result(self.endpoint.patience)
         connected.cancel()
         try:
-            answer = self._artifacts.Import(iter(parts), metadata=self._metadata)
+            answer = stub.Import(iter(parts), metadata=self._metadata)
         except grpc.RpcError as error:
-            raise translated(error, self.endpoint.artifacts, self.endpoint.token) from error
+            raise translated(error, self._artifacts.addresses[number], self.endpoint.token) from error
         assert isinstance(answer, artifacts.ImportResponse)
         return answer
 
     def _call(
-        self, name: str, request: Any, kind: type[Answer], stub: Any = None, address: str = "",
+        self, name: str, request: Any, kind: type[Answer], service: Siblings | None = None,
         deadline: float = CALL_SECONDS,
     ) -> Answer:  # fmt: skip
-        """Call a method; UNAVAILABLE is retried with the same request, and so with the same key."""
-        method = getattr(stub or self._trainer, name)
-        address = address or self.endpoint.trainer
+        """Call a method; UNAVAILABLE is retried with the same request, and so with the same key: at every
+        other address of the service at once, then after a pause. So is silence, where there is another."""
+        service = service or self._trainer
         give_up = time.monotonic() + self.endpoint.patience
         pause = 0.1
-        while True:
+        for tried in itertools.count():
+            number, stub = service.choose()
+            seconds = service.seconds(tried, deadline)
             try:
-                answer = method(request, timeout=deadline, metadata=self._metadata)
+                answer = getattr(stub, name)(request, timeout=seconds, metadata=self._metadata)
                 assert isinstance(answer, kind)
                 return answer
             except grpc.RpcError as error:
-                if not _is_away(error) or time.monotonic() + pause > give_up:
-                    raise translated(error, address, self.endpoint.token) from error
-            time.sleep(pause)
-            pause = min(pause * 2, 1.0)
+                again = (tried + 1) % len(service) > 0
+                silent = seconds < deadline and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+                away = silent or is_away(error)
+                if not away or (not again and time.monotonic() + pause > give_up):
+                    raise translated(error, service.addresses[number], self.endpoint.token) from error
+            service.leave(number)
+            if not again:
+                time.sleep(pause)
+                pause = min(pause * 2, 1.0)
+        raise AssertionError("unreachable")
 
-    def _stream(
-        self, method: Callable[..., Any], request: Any, on_wait: OnWait | None, address: str = ""
-    ) -> Iterator[Any]:
+    def _stream(self, service: Siblings, name: str, request: Any, on_wait: OnWait | None) -> Iterator[Any]:
         """Messages of a stream; the caller advances `request`, so that a retry continues there."""
         away_since: float | None = None
         patience = self.endpoint.patience
         pause = 0.1
+        tried = 0
         while True:
-            call = method(request, metadata=self._metadata)
+            number, stub = service.choose()
+            call = getattr(stub, name)(request, metadata=self._metadata)
             try:
                 for message in call:
-                    away_since, pause, patience = None, 0.1, STREAM_RETRY_SECONDS
+                    away_since, pause, patience, tried = None, 0.1, STREAM_RETRY_SECONDS, 0
                     yield message
                 return
             except grpc.RpcError as error:
                 now = time.monotonic()
+                tried += 1
                 away_since = now if away_since is None else away_since
-                if not _is_away(error) or now + pause > away_since + patience:
-                    address = address or self.endpoint.trainer
-                    raise translated(error, address, self.endpoint.token) from error
+                again = tried % len(service) > 0
+                if not is_away(error) or (not again and now + pause > away_since + patience):
+                    raise translated(error, service.addresses[number], self.endpoint.token) from error
             finally:
                 call.cancel()
+            service.leave(number)
+            if again:
+                continue
             if on_wait is not None:
                 on_wait(time.monotonic() - away_since)
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
 
-def _is_away(error: grpc.RpcError) -> bool:
+def is_away(error: grpc.RpcError) -> bool:
+    """Whether the call may succeed elsewhere or later."""
     # A retry does not change a refused certificate.
     return bool(error.code() == grpc.StatusCode.UNAVAILABLE) and not handshake_problem(error.details() or "")
 

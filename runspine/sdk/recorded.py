@@ -42,13 +42,17 @@ class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Replay a fresh env to the snapshot; return its last observation and info. Raises DivergedError."""
         began = snapshot["episode"]
         self.recorder.counted = snapshot["steps"]
+        run, slot = self.recorder.run, self.recorder.slot
+        run.restored(snapshot.get("elsewhere", 0))
         if began is None:
             return None, {}
         replayed, resets = replay(self.env, snapshot)
+        # Snapshots of earlier releases name no id; theirs is slot and number.
+        run.continue_id(slot, began["number"], began.get("id") or f"{slot}-{began['number']}")
         self._introduce()
         episode = Episode(
             number=began["number"],
-            id=self.recorder.run.episode_id(self.recorder.slot, began["number"]),
+            id=run.episode_id(slot, began["number"]),
             ordinal=self.recorder.resets + resets - 1,
             seed=began["seed"],
             options=began["options"],

@@ -70,6 +70,12 @@ class Run:
         self._recorders: list[SlotRecorder] = []
         self._episodes: dict[int, int] = {}
         self._retired_steps = 0
+        # Steps before this attempt, unless envs are restored: then their snapshots count them.
+        resumed = self.resume_kind == "resume" and self.resume_path is not None
+        self._resumed_steps = int(given("RUNSPINE_RESUME_STEP") or 0) if resumed else 0
+        # Ends of episode ids, by slot: an attempt that restores nothing numbers its episodes from 0 again.
+        self._id_ends: dict[int, str] = {}
+        self._id_end = f"-a{self.attempt}" if resumed else ""
         # Children of the trainer may use the same slots: the process id distinguishes their episodes.
         self._child = multiprocessing.parent_process() is not None
         # A worker that does not name its protocol does not know the line either.
@@ -90,8 +96,8 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Steps of all wrapped envs, over all attempts that restored their envs."""
-        total = self._retired_steps
+        """Steps of all wrapped envs, those before a resume included."""
+        total = self.steps_elsewhere
         for recorder in self._recorders:
             total += recorder.counted + len(recorder.rewards)
         return total
@@ -269,7 +275,21 @@ class Run:
         return number, self.episode_id(slot, number)
 
     def episode_id(self, slot: int, number: int) -> str:
-        return f"{slot}-{number}" + (f"-{os.getpid()}" if self._child else "")
+        end = self._id_ends.get(slot, self._id_end)
+        return f"{slot}-{number}{end}" + (f"-{os.getpid()}" if self._child else "")
+
+    @property
+    def steps_elsewhere(self) -> int:
+        """Steps that no open env counts: of closed envs, and before this attempt."""
+        return self._resumed_steps + self._retired_steps
+
+    def restored(self, elsewhere: int) -> None:
+        """An env was restored: the steps before this attempt are those of the snapshots."""
+        self._resumed_steps = elsewhere
+
+    def continue_id(self, slot: int, number: int, episode_id: str) -> None:
+        """Name the next episodes of a slot as the one that is continued."""
+        self._id_ends[slot] = "" if self._child else episode_id.removeprefix(f"{slot}-{number}")
 
     def skip_episodes(self, slot: int, number: int) -> None:
         self._episodes[slot] = max(self._episodes.get(slot, 0), number + 1)

@@ -38,6 +38,7 @@ def take_snapshot(recorder: SlotRecorder, env_id: str) -> dict[str, Any]:
             "env_id": env_id,
             "slot": recorder.slot,
             "steps": recorder.counted,
+            "elsewhere": recorder.run.steps_elsewhere,
             "episode": None if recorder.episode is None else _episode(recorder, recorder.episode),
         }
 
@@ -49,6 +50,7 @@ def _episode(recorder: SlotRecorder, episode: Episode) -> dict[str, Any]:
         raise RuntimeError(f"no snapshot of slot {recorder.slot}: its episode has more actions than are kept")
     return {
         "number": episode.number,
+        "id": episode.id,
         "ordinal": episode.ordinal,
         "seed": plain(episode.seed),
         "options": plain(episode.options),

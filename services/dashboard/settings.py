@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr
 
-from runspine.settings import Address, NatsSeeds, ServiceSettings
+from runspine.settings import Address, Addresses, NatsSeeds, ServiceSettings
 
 
 class DashboardSettings(ServiceSettings):
@@ -14,9 +14,11 @@ class DashboardSettings(ServiceSettings):
         "", description="URLs of NATS, for live frames; optional, everything else works without it"
     )
     http_address: Address = Field("127.0.0.1:8090", description="host:port of the web page")
-    address: Address = Field("127.0.0.1:50055", description="host:port of the orchestrator")
-    telemetry_address: Address = Field("127.0.0.1:50056", description="host:port of telemetry")
-    artifacts_address: Address = Field("127.0.0.1:50057", description="host:port of artifacts")
+    address: Addresses = Field(
+        "127.0.0.1:50055", description="host:port of the orchestrator; of several, separated by commas"
+    )
+    telemetry_address: Addresses = Field("127.0.0.1:50056", description="host:port of telemetry, likewise")
+    artifacts_address: Addresses = Field("127.0.0.1:50057", description="host:port of artifacts, likewise")
     telemetry_metrics: Address | None = Field(
         None, description="host:port of telemetry's /metrics, for the ingest lag; not shown when unset"
     )

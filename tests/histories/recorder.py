@@ -35,8 +35,12 @@ OUTCOMES: dict[grpc.StatusCode, Outcome] = {
 
 
 def record(client: Client, recording: Recording, session: str) -> Client:
-    """The same client, recorded from now on."""
-    client._trainer = RecordedStub(client._trainer, recording, session)
+    """The same client, recorded from now on. With each of several orchestrators it has another session."""
+    siblings = client._trainer
+    siblings.stubs = [
+        RecordedStub(stub, recording, f"{session}@{address}" if len(siblings) > 1 else session)
+        for stub, address in zip(siblings.stubs, siblings.addresses, strict=True)
+    ]
     return client
 
 

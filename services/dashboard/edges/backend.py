@@ -9,7 +9,8 @@ from typing import Any, Self
 import grpc
 
 from runspine.rpc.channel import Tls, open_channel
-from runspine.rpc.trainer_client import OPTIONS, translated
+from runspine.rpc.siblings import Siblings
+from runspine.rpc.trainer_client import OPTIONS, is_away, translated
 from runspine.services.dashboard.settings import DashboardSettings
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
@@ -30,14 +31,17 @@ class Backend:
         # Whether the dashboard itself checks tokens.
         self.has_tokens_file = settings.tokens_file is not None
         tls = Tls.from_environment()
-        self._channels = {
-            name: open_channel(address, tls, options=OPTIONS, aio=True)
-            for name, address in self.addresses.items()
+
+        def connect(address: str, more: Any) -> Any:
+            return open_channel(address, tls, options=[*OPTIONS, *more], aio=True)
+
+        stubs: dict[str, Any] = {
+            "trainer": TrainerServiceStub,
+            "telemetry": TelemetryServiceStub,
+            "artifacts": ArtifactServiceStub,
         }
-        self.stubs: dict[str, Any] = {
-            "trainer": TrainerServiceStub(self._channels["trainer"]),
-            "telemetry": TelemetryServiceStub(self._channels["telemetry"]),
-            "artifacts": ArtifactServiceStub(self._channels["artifacts"]),
+        self.services = {
+            name: Siblings(self.addresses[name], connect, make_stub) for name, make_stub in stubs.items()
         }
 
     async def __aenter__(self) -> Self:
@@ -46,8 +50,9 @@ class Backend:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for channel in self._channels.values():
-            await channel.close()
+        for service in self.services.values():
+            for channel in service.channels:
+                await channel.close()
 
     def access(self, token: str) -> Access:
         return Access(self, token)
@@ -67,20 +72,33 @@ class Access:
     async def call(
         self, service: str, method: str, request: Any, timeout: float = CALL_TIMEOUT_SECONDS
     ) -> Any:
-        """Unary call. Not retried: the page shows the error and refreshes itself later."""
-        stub = getattr(self._backend.stubs[service], method)
-        try:
-            return await stub(request, timeout=timeout, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            raise translated(error, self._backend.addresses[service], self._token) from error
+        """Unary call. Retried at other addresses of the service only; the page shows the error and refreshes
+        itself later."""
+        siblings = self._backend.services[service]
+        for tried in range(len(siblings)):
+            number, stub = siblings.choose()
+            seconds = siblings.seconds(tried, timeout)
+            try:
+                return await getattr(stub, method)(request, timeout=seconds, metadata=self._metadata)
+            except grpc.aio.AioRpcError as error:
+                silent = seconds < timeout and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+                if silent or is_away(error):
+                    siblings.leave(number)
+                if not silent and (tried == len(siblings) - 1 or not is_away(error)):
+                    raise translated(error, siblings.addresses[number], self._token) from error
+        raise AssertionError("unreachable")
 
     async def stream(self, service: str, method: str, request: Any) -> AsyncIterator[Any]:
         """Messages of a server stream until it ends."""
-        call = getattr(self._backend.stubs[service], method)(request, metadata=self._metadata)
+        siblings = self._backend.services[service]
+        number, stub = siblings.choose()
+        call = getattr(stub, method)(request, metadata=self._metadata)
         try:
             async for message in call:
                 yield message
         except grpc.aio.AioRpcError as error:
-            raise translated(error, self._backend.addresses[service], self._token) from error
+            if is_away(error):
+                siblings.leave(number)
+            raise translated(error, siblings.addresses[number], self._token) from error
         finally:
             call.cancel()

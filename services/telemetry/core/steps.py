@@ -27,6 +27,7 @@ RAW = "raw"
 HASH_BYTES = 8
 # Limits the objects of a trainer whose blocks all have different forms.
 MAX_VARIANTS = 8
+MAX_STEP = (1 << 64) - 1
 
 
 class Signature(NamedTuple):
@@ -269,7 +270,36 @@ def visible_steps(table: pa.Table, cutoffs: Mapping[int, int]) -> pa.Table:
     limits = np.full(table.num_rows, np.iinfo(np.uint64).max, np.uint64)
     for attempt, cutoff in cutoffs.items():
         limits[attempts == attempt] = max(cutoff, 0)
-    keep = row_counters(table) < limits
+    return _kept(table, row_counters(table) < limits)
+
+
+def without_repeats(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Steps of one episode, each once: where a later attempt recorded it again under the same id, from the
+    first step of that on, what earlier attempts recorded is left out."""
+    if len({attempt for table in tables for attempt in np.unique(numpy(table, "attempt")).tolist()}) < 2:
+        return list(tables)
+    firsts: dict[tuple[int, str], dict[int, int]] = {}
+    keys = [_slots_of(table) for table in tables]
+    for table, slots in zip(tables, keys, strict=True):
+        rows = zip(slots, numpy(table, "attempt").tolist(), numpy(table, "step").tolist(), strict=True)
+        for slot, attempt, step in rows:
+            known = firsts.setdefault(slot, {})
+            known[attempt] = min(step, known.get(attempt, step))
+    kept = []
+    for table, slots in zip(tables, keys, strict=True):
+        limits = [
+            min((first for later, first in firsts[slot].items() if later > attempt), default=MAX_STEP)
+            for slot, attempt in zip(slots, numpy(table, "attempt").tolist(), strict=True)
+        ]
+        kept.append(_kept(table, numpy(table, "step") < np.array(limits, np.uint64)))
+    return kept
+
+
+def _slots_of(table: pa.Table) -> list[tuple[int, str]]:
+    return list(zip(numpy(table, "slot").tolist(), table.column("agent_id").to_pylist(), strict=True))
+
+
+def _kept(table: pa.Table, keep: np.ndarray[Any, Any]) -> pa.Table:
     if keep.all():
         return table
     ends = row_times(table)

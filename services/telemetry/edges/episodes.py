@@ -293,9 +293,10 @@ def _decoded(view: RunView, tables: dict[tuple[int, int], pa.Table]) -> tuple[li
     variants: dict[str, list[pa.Table]] = {}
     for key in sorted(tables):
         variants.setdefault(str(tables[key].schema), []).append(tables[key])
-    for parts in variants.values():
-        whole = pa.concat_tables(parts).unify_dictionaries()
-        placed += steps.decode(steps.visible_steps(whole, view.cutoffs))
+    wholes = [pa.concat_tables(parts).unify_dictionaries() for parts in variants.values()]
+    visible = [steps.visible_steps(whole, view.cutoffs) for whole in wholes]
+    for table in steps.without_repeats(visible):
+        placed += steps.decode(table)
     placed.sort(
         key=lambda p: (p.block.slot, p.block.agent_id, p.attempt, p.block.first_step, p.position, p.order)
     )

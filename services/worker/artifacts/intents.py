@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,13 +79,16 @@ class Intent:
 
 
 class Intents:
-    """The folder of intents: `<id>.json`, and `<id>` for the link to the file."""
+    """The folder of intents: `<id>.json`, or a line of `<id of the first>.jsonl` for those that were accepted
+    together, and `<id>` for the link to the file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # By intent that shares a file: that file, and the ids in it that are not forgotten.
+        self._shared: dict[str, tuple[Path, set[str]]] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def accept(
+    def examine(
         self,
         event: Mapping[str, Any],
         run_id: str,
@@ -96,9 +99,9 @@ class Intents:
         after: int = 0,
         unless: Collection[tuple[str, str]] = (),
     ) -> Intent | None:
-        """Check, hash and link the file of an artifact line. Raises UploadRefusedError. Blocks.
+        """Check, hash and link the file of an artifact line; `keep` makes the intent durable. Blocks.
 
-        None when `unless` has its path and digest: that file was accepted before.
+        Raises UploadRefusedError. None when `unless` has its path and digest: that file was accepted before.
         """
         path = resolve_inside(str(event["path"]), run_dir)
         if is_download(str(path.relative_to(run_dir.resolve()))):
@@ -113,7 +116,7 @@ class Intents:
         finally:
             os.close(descriptor)
         kind = redact(str(event["kind"]))[:MAX_NAME_LENGTH]
-        intent = Intent(
+        return Intent(
             id=link.name,
             run_id=run_id,
             attempt=attempt,
@@ -128,41 +131,86 @@ class Intents:
             after=after,
             episodes=parse_step(event.get("episodes")) if kind == CHECKPOINT else 0,
         )
-        self._write(intent)
-        return intent
 
-    def forget(self, intent: Intent) -> None:
-        """Remove an intent and its link."""
-        (self._folder / f"{intent.id}.json").unlink(missing_ok=True)
-        (self._folder / intent.id).unlink(missing_ok=True)
+    def forget(self, intents: Sequence[Intent]) -> None:
+        """Remove intents and their links. Blocks."""
+        shared: dict[Path, list[str]] = {}
+        for intent in intents:
+            path, left = self._shared.pop(intent.id, (None, set()))
+            if path is None:
+                (self._folder / f"{intent.id}.json").unlink(missing_ok=True)
+            else:
+                left.discard(intent.id)
+                shared.setdefault(path, []).append(intent.id)
+                if not left:
+                    path.unlink(missing_ok=True)
+        for path, ids in shared.items():
+            if path.exists():
+                with path.open("a") as file:
+                    file.writelines(json.dumps({"forgotten": each}) + "\n" for each in ids)
+        for intent in intents:
+            (self._folder / intent.id).unlink(missing_ok=True)
 
     def left(self) -> list[Intent]:
         """Intents that an earlier process has not finished, oldest first; stray links are removed."""
+        paths = sorted(self._folder.iterdir())
         found = []
-        for path in sorted(self._folder.iterdir()):
+        for path in paths:
             if path.suffix == ".json":
                 found += _read(path)
-            elif not path.with_suffix(".json").exists():
+            elif path.suffix == ".jsonl":
+                found += self._share(path, _read_lines(path))
+        known = {intent.id for intent in found}
+        for path in paths:
+            if path.suffix not in (".json", ".jsonl") and path.name not in known:
                 path.unlink()
-        return found
+        return sorted(found, key=lambda intent: intent.id)
 
     def run_ids(self) -> set[str]:
         """Runs that have files to upload. Blocks."""
-        found = (each for path in self._folder.glob("*.json") for each in _read(path))
-        return {intent.run_id for intent in found}
+        single = (each for path in self._folder.glob("*.json") for each in _read(path))
+        shared = (each for path in self._folder.glob("*.jsonl") for each in _read_lines(path))
+        return {intent.run_id for intent in (*single, *shared)}
 
-    def _write(self, intent: Intent) -> None:
-        draft = self._folder / f"{intent.id}.tmp"
+    def _share(self, path: Path, intents: list[Intent]) -> list[Intent]:
+        ids = {intent.id for intent in intents}
+        self._shared |= dict.fromkeys(ids, (path, ids))
+        return intents
+
+    def keep(self, intents: Sequence[Intent]) -> None:
+        """Write intents to the disk, all of them or none. Blocks."""
+        if not intents:
+            return
+        suffix = ".json" if len(intents) == 1 else ".jsonl"
+        draft = self._folder / f"{intents[0].id}.tmp"
         with draft.open("w") as file:
-            json.dump(asdict(intent), file)
+            file.writelines(json.dumps(asdict(intent)) + "\n" for intent in intents)
             file.flush()
             os.fsync(file.fileno())
-        draft.rename(draft.with_suffix(".json"))
+        draft.rename(draft.with_suffix(suffix))
+        if len(intents) > 1:
+            self._share(draft.with_suffix(suffix), list(intents))
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _read_lines(path: Path) -> list[Intent]:
+    """The intents of a shared file that are not forgotten."""
+    found: dict[str, Intent] = {}
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+            if "forgotten" in entry:
+                found.pop(entry["forgotten"], None)
+            else:
+                found[entry["id"]] = Intent(**entry)
+        except (ValueError, TypeError, KeyError) as error:
+            # The mark that was being written at a kill, or damage from outside.
+            log.error("upload.unreadable", path=str(path), error=str(error))
+    return list(found.values())
 
 
 def _read(path: Path) -> list[Intent]:

@@ -28,9 +28,9 @@ class PendingArtifacts:
         self._append({"number": self._count, "after": after, "event": redact(json.dumps(event))})
         return self._count
 
-    def done(self, number: int) -> None:
-        """Mark an announcement as collected."""
-        self._append({"done": number})
+    def done(self, *numbers: int) -> None:
+        """Mark announcements as collected."""
+        self._append(*({"done": number} for number in numbers))
 
     def left(self) -> list[tuple[dict[str, Any], int]]:
         """Announcements that are not collected, oldest first, each with the batch that precedes it."""
@@ -55,12 +55,12 @@ class PendingArtifacts:
         """Delete the file."""
         self._path.unlink(missing_ok=True)
 
-    def _append(self, entry: dict[str, Any]) -> None:
+    def _append(self, *entries: dict[str, Any]) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
-                os.write(descriptor, json.dumps(entry).encode() + b"\n")
+                os.write(descriptor, b"".join(json.dumps(entry).encode() + b"\n" for entry in entries))
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -72,12 +72,18 @@ class AttemptStart:
         return self.source.episodes if self.source is not None and self.kind == RESUME else 0
 
     @property
+    def resumed_at(self) -> int:
+        """The step of the run at which the attempt goes on; 0 when it begins."""
+        return int(self.source.step) if self.kind == RESUME and self.source is not None else 0
+
+    @property
     def variables(self) -> dict[str, str]:
         """Environment variables for the trainer."""
         given = {"RUNSPINE_DATASET": str(self.dataset)} if self.dataset else {}
         if self.path is None:
             return given
-        return {**given, "RUNSPINE_RESUME": str(self.path), "RUNSPINE_RESUME_KIND": self.kind}
+        given |= {"RUNSPINE_RESUME": str(self.path), "RUNSPINE_RESUME_KIND": self.kind}
+        return {**given, "RUNSPINE_RESUME_STEP": str(self.resumed_at)} if self.kind == RESUME else given
 
 
 def checkpoints(history: list[Fact]) -> list[ArtifactProduced]:

@@ -56,6 +56,7 @@ from runspine.wire.v1.facts_pb2 import (
     LIMIT,
     LOST,
     NOT_STARTED,
+    STOPPED,
     AttemptExited,
     AttemptProgressed,
     Fact,
@@ -68,6 +69,8 @@ log = structlog.get_logger()
 UNKILLABLE_SECONDS = 5.0
 # How long the end of a run waits for the search of its directory.
 DISCOVERY_SECONDS = 120.0
+# How long a cancelled run's end waits for announced files to be examined; the rest follows it.
+CANCEL_COLLECT_SECONDS = 1.0
 
 
 class Attempt:
@@ -104,7 +107,8 @@ class Attempt:
             prepared.redact,
             publisher,
             spools,
-            claim.start.episodes_before,
+            episodes_before=claim.start.episodes_before,
+            resumed_at=claim.start.resumed_at,
         )
         self._telemetry.on_max_episodes = lambda: self.stop(episodes_reached(claim.run.spec))
         self._output = Output(prepared.run_dir, self._telemetry)
@@ -207,8 +211,11 @@ class Attempt:
         if self._stop or exited.outcome in (NOT_STARTED, LIMIT):
             await self._log_line(exited.reason)
         await self._telemetry.wait_for_announcements()
-        await self._collector.collect_unannounced(self._discovery_seconds(exited.outcome))
-        await self._collector.finish(self._upload_seconds(exited.outcome))
+        # A cancel waits for nothing that can follow it.
+        cancelled = exited.outcome == STOPPED
+        collected = not cancelled or await self._collector.wait_until_collected(CANCEL_COLLECT_SECONDS)
+        if collected:
+            await self._collect_files(exited.outcome)
         await self._reports.record()
         exited.stderr_tail = self._output.tail
         exited.reason += self._telemetry.slowed_reason
@@ -218,6 +225,13 @@ class Attempt:
         if await self._record_exit(exited):
             ATTEMPTS.labels(Outcome.Name(exited.outcome).lower()).inc()
             log.info("attempt.ended", run_id=self.run_id, attempt=self.number, reason=exited.reason)
+        if not collected:
+            self._collector.ended = True
+            await self._collect_files(exited.outcome)
+
+    async def _collect_files(self, outcome: Outcome) -> None:
+        await self._collector.collect_unannounced(self._discovery_seconds(outcome))
+        await self._collector.finish(self._upload_seconds(outcome))
 
     async def _train(self) -> AttemptExited:
         """Start the trainer and wait for its end."""
@@ -355,7 +369,7 @@ class Attempt:
                 return []
             # Counted against the history before this fact, so that readers of later facts reach zero.
             pending = self._uploads.pending(self.run_id, self.number, history)
-            fact.attempt_exited.artifacts_pending = pending
+            fact.attempt_exited.artifacts_pending = pending + self._collector.uncollected
             return [fact]
 
         return bool(await self._fact_writer.commit(attempts_subject(self.run_id), unless_recorded))

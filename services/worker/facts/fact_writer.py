@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+import itertools
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
-from runspine.eventlog import EventLog, Extent, Recorded, UnknownOutcomeError, Version
+from runspine.eventlog import ConflictError, EventLog, Extent, Recorded, UnknownOutcomeError, Version
 from runspine.eventlog.connection import NatsUnreachableError
-from runspine.eventlog.decider import handle
+from runspine.eventlog.decider import CONFLICT_SECONDS, MAX_CONFLICT_PAUSES
 from runspine.ids import new_ulid
 from runspine.wire.v1.facts_pb2 import Fact
 
@@ -17,6 +19,8 @@ log = structlog.get_logger()
 
 RETRY_SECONDS = 0.3
 UNAVAILABLE_ERRORS = (UnknownOutcomeError, NatsUnreachableError)
+# Histories that are kept for the next commit on their subject.
+MAX_KEPT_HISTORIES = 32
 
 Decide = Callable[[list[Fact]], list[Fact]]
 
@@ -65,11 +69,27 @@ class RetryingLog:
         return await self._log.extent(stream)
 
 
+@dataclass(slots=True)
+class _Subject:
+    """A subject that is written to: one commit at a time, each on the history as the last one left it."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+    # None when it has to be read: at first, and when the outcome of an append is not known.
+    history: list[Fact] | None = None
+    version: Version = field(default_factory=Version)
+
+
 class FactWriter:
-    """Reads histories and commits facts, however long the log is unavailable."""
+    """Reads histories and commits facts, however long the log is unavailable.
+
+    A history is read once: later commits append to it with the version that the last one left, and only a
+    conflict with another writer has it read again. So a fact costs one request, however many came before.
+    """
 
     def __init__(self, event_log: EventLog) -> None:
         self._log = RetryingLog(event_log)
+        self._subjects: dict[str, _Subject] = {}
 
     async def read(self, subject: str) -> list[Fact]:
         """The facts of a subject, oldest first."""
@@ -81,12 +101,49 @@ class FactWriter:
         return [fact for recorded in history for fact in recorded.commit.facts], version
 
     async def commit(self, subject: str, decide: Decide) -> list[Fact]:
-        """Decide on the newest history and append, again after each conflict; the facts appended."""
-        return (await handle(self._log, subject, decide, _history, tries=None)).facts
+        """Decide on the newest history and append, again after each conflict; the facts appended.
 
+        Commits on one subject take place in the order of their calls. `decide` must not keep or change the
+        history; the same list grows from call to call until it is read again.
+        """
+        entry = self._entry(subject)
+        entry.users += 1
+        try:
+            async with entry.lock:
+                return await self._commit(subject, entry, decide)
+        finally:
+            entry.users -= 1
 
-def _history(facts: Iterable[Fact], before: list[Fact] | None) -> list[Fact]:
-    return [*(before or ()), *facts]
+    async def _commit(self, subject: str, entry: _Subject, decide: Decide) -> list[Fact]:
+        for conflicts in itertools.count():
+            kept = entry.history is not None
+            if entry.history is None:
+                entry.history, entry.version = await self.read_version(subject)
+            facts = decide(entry.history)
+            if not facts and not kept:
+                return []
+            if not facts:
+                # Another worker may have written since: nothing is left out on the word of an old history.
+                entry.history = None
+                continue
+            history, entry.history = entry.history, None
+            try:
+                entry.version = await self._log.append(subject, facts, expected=entry.version)
+            except ConflictError:
+                await asyncio.sleep(CONFLICT_SECONDS * min(conflicts, MAX_CONFLICT_PAUSES))
+                continue
+            history.extend(facts)
+            entry.history = history
+            return facts
+        raise AssertionError("unreachable")
+
+    def _entry(self, subject: str) -> _Subject:
+        entry = self._subjects.pop(subject, None) or _Subject()
+        self._subjects[subject] = entry
+        for name in list(self._subjects)[:-MAX_KEPT_HISTORIES]:
+            if not self._subjects[name].users:
+                del self._subjects[name]
+        return entry
 
 
 async def _pause(event: str, subject: str, error: Exception) -> None:

@@ -53,7 +53,9 @@ class TelemetryPipeline:
         redact: Redactor,
         publisher: Publisher,
         spools: SpoolDirectory,
+        *,
         episodes_before: int = 0,
+        resumed_at: int = 0,
     ) -> None:
         self._run_id = run_id
         self._assembler = BatchAssembler(
@@ -62,6 +64,7 @@ class TelemetryPipeline:
             spec,
             redact if redact.longest else None,
             episodes_before=episodes_before,
+            resumed_at=resumed_at,
         )
         # Called once, when the training has reached the spec's max_episodes.
         self.on_max_episodes: Callable[[], None] | None = None

@@ -255,7 +255,7 @@ def test_detached_it_runs_on_its_own_and_goes_down_on_request(tmp_path: Path) ->
     options = StackOptions(only={"nats"}, use_default_ports=False)
     record = start_detached(home, options, lambda event: ready.append(event.part))
     try:
-        assert os.getsid(record.pid) == record.pid
+        assert os.getsid(record.pid) == record.watchdog
         assert identity_of(record.parts["nats"].pid)
         assert ready == ["nats"]
     finally:

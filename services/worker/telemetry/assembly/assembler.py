@@ -31,6 +31,7 @@ from runspine.services.worker.telemetry.assembly.observations import Observation
 from runspine.services.worker.telemetry.assembly.prints import CleanrlPrint, read_print
 from runspine.services.worker.telemetry.assembly.progress import StepRate
 from runspine.services.worker.telemetry.assembly.spool_record import SpoolRecord
+from runspine.services.worker.telemetry.assembly.step_origin import StepOrigin
 from runspine.wire.v1.facts_pb2 import Counts, Progress
 from runspine.wire.v1.spec_pb2 import EVALUATE, RunSpec
 from runspine.wire.v1.telemetry_pb2 import (
@@ -62,12 +63,14 @@ class BatchAssembler:
         redact: Redactor | None = None,
         *,
         episodes_before: int = 0,
+        resumed_at: int = 0,
     ) -> None:
         self._counts = Counts()
         # Counted here and not in the message, which is slower for every line.
         self._steps = 0
         # Of training alone: what the progress counts.
         self._trained = 0
+        self._origin = StepOrigin(resumed_at)
         # Whether the trainer writes the protocol: then its prints are no metrics.
         self._speaks = False
         # Whether it reports its progress: then nothing else moves it.
@@ -209,13 +212,22 @@ class BatchAssembler:
             self._trained += count
             self._reach(step, at)
 
+    def _counter(self, episode_id: str, reported: int) -> int:
+        if episode_id.startswith(EVALUATION_PREFIX):
+            return reported
+        return self._origin.counter(reported, self._trained)
+
     def _step(self, step: StepEvent, at: int) -> bool:
+        if (counter := self._counter(step.episode_id, step.global_step)) != step.global_step:
+            step = step._replace(global_step=counter)
         self._batcher.add_step(step)
         self._episodes.add_step(step, at)
         self._count_steps(step.episode_id, 1, max(step.step, step.global_step), at)
         return True
 
     def _block(self, block: StepBlock, at: int) -> bool:
+        if (counter := self._counter(block.episode_id, block.global_step)) != block.global_step:
+            block.global_step = counter
         self._episodes.add_block(block, at)
         last = max(block.first_step + block.count - 1, block.global_step)
         self._count_steps(block.episode_id, block.count, last, at)
@@ -230,6 +242,8 @@ class BatchAssembler:
         return True
 
     def _episode(self, episode: Episode, at: int) -> bool:
+        if not episode.episode_id.startswith(EVALUATION_PREFIX):
+            episode.global_step = self._origin.episode(episode.global_step)
         if not self._episodes.add_line(episode, at):
             return False
         if episode.global_step and not episode.episode_id.startswith(EVALUATION_PREFIX):
@@ -262,8 +276,10 @@ class BatchAssembler:
 
     def _announce(self, fields: dict[str, Any]) -> None:
         if fields.get("kind") == CHECKPOINT:
-            # A run that resumes from it has trained so many episodes.
+            # A run that resumes from it has trained so many episodes, up to this step of the run.
             fields = {**fields, "episodes": self.episodes_trained}
+            if type(step := fields.get("step")) is int:
+                fields["step"] = self._origin.announced(step)
         self.on_artifact(fields)
 
     def _score(self, score: Score, at: int) -> bool:
