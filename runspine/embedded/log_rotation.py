@@ -10,14 +10,22 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import threading
 from pathlib import Path
 
 KEEP_SIZE, PUNCH_HOLE, COLLAPSE_RANGE = 0x01, 0x02, 0x08
 CHUNK_BYTES = 1 << 20
+# Two threads that rename the same files at once would overwrite one of them.
+RENAMING = threading.Lock()
 
 
 def rotate_in_place(path: Path, rotate_bytes: int, kept_files: int) -> bool:
     """Move the content of a log to `.1` if it takes more than `rotate_bytes`; whether it did. Blocks."""
+    with RENAMING:
+        return _rotate(path, rotate_bytes, kept_files)
+
+
+def _rotate(path: Path, rotate_bytes: int, kept_files: int) -> bool:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

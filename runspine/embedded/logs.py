@@ -9,7 +9,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from runspine.embedded.log_rotation import rotate_in_place, shift_files
+from runspine.embedded.log_rotation import RENAMING, rotate_in_place, shift_files
 from runspine.embedded.part import PartEvent
 
 ROTATE_BYTES = 10 << 20
@@ -26,8 +26,9 @@ def open_log(path: Path) -> int:
 
 
 def _rotate(path: Path) -> None:
-    shift_files(path, KEPT_FILES)
-    path.replace(path.with_name(f"{path.name}.1"))
+    with RENAMING:
+        shift_files(path, KEPT_FILES)
+        path.replace(path.with_name(f"{path.name}.1"))
 
 
 async def keep_rotating(folder: Path, seconds: float = CHECK_SECONDS) -> None:

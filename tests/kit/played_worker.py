@@ -13,7 +13,7 @@ from runspine.eventlog.connection import NatsUnreachableError
 from runspine.eventlog.subjects import attempts_subject, beat_subject, worker_subject
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import EXITED, AttemptExited, AttemptStarted, Fact, Progress, WorkerOnline
-from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, Offer, Run
+from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, MachineStatus, Offer, Run
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
 
@@ -73,6 +73,11 @@ class PlayedWorker:
     async def beat(self, run_id: str, attempt: int = 1, step: int = 0) -> None:
         emitted = AttemptBeat(run_id=run_id, attempt=attempt, progress=Progress(step=step))
         beat = Beat(worker_id=self.worker_id, attempts=[emitted])
+        await self.client.link.client.publish(beat_subject(self.worker_id), beat.SerializeToString())
+
+    async def measure(self, machine: MachineStatus) -> None:
+        """Publish a heartbeat with this state of the machine."""
+        beat = Beat(worker_id=self.worker_id, machine=machine)
         await self.client.link.client.publish(beat_subject(self.worker_id), beat.SerializeToString())
 
     async def keep_beating(self, run_id: str) -> None:

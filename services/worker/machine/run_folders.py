@@ -70,22 +70,22 @@ class RunFolders:
     def __init__(self, worker_dir: Path) -> None:
         self._runs = worker_dir / RUNS
         self._removing = worker_dir / REMOVING
-        self._sizes: dict[str, _Measured] = {}
-        self._names: list[str] | None = None
+        # What the last survey found, measured or not; replaced as a whole, because other threads read it.
+        self._known: dict[str, _Measured | None] | None = None
         self._stopped = threading.Event()
 
     @property
     def count(self) -> int | None:
         """How many there are; None before the first survey."""
-        return None if self._names is None else len(self._names)
+        return None if self._known is None else len(self._known)
 
     @property
     def total_bytes(self) -> int | None:
         """Bytes of all of them; None until each was measured."""
-        names, sizes = self._names, self._sizes
-        if names is None or any(name not in sizes for name in names):
+        if (known := self._known) is None:
             return None
-        return sum(sizes[name].size for name in names)
+        measured = [each.size for each in known.values() if each is not None]
+        return sum(measured) if len(measured) == len(known) else None
 
     def stop(self) -> None:
         """End a removal that is under way in another thread."""
@@ -94,17 +94,20 @@ class RunFolders:
     def survey(self, held: Collection[str]) -> dict[str, int]:
         """List the directories and measure some; the bytes of those measured that no attempt holds."""
         names = [name for name in _names(self._runs) if is_ulid(name)]
-        known = {name: self._sizes[name] for name in names if name in self._sizes}
+        before = self._known or {}
+        known = {name: before.get(name) for name in names}
         end = time.monotonic() + SURVEY_SECONDS
         for name in names:
             now = time.monotonic()
             if now >= end or self._stopped.is_set():
                 break
-            if _is_due(known.get(name), name in held, now):
+            if _is_due(known[name], name in held, now):
                 known[name] = _Measured(disk_used(self._runs / name), now, name in held)
-        self._sizes, self._names = known, names
+        self._known = known
         return {
-            name: measured.size for name, measured in known.items() if name not in held and not measured.held
+            name: measured.size
+            for name, measured in known.items()
+            if measured is not None and name not in held and not measured.held
         }
 
     def set_aside(self, removal: Removal) -> None:
@@ -114,9 +117,8 @@ class RunFolders:
         os.rename(self._runs / removal.run_id, self._removing / removal.name)
         for folder in (self._removing, self._runs):
             _sync(folder)
-        self._sizes.pop(removal.run_id, None)
-        if self._names is not None:
-            self._names = [name for name in self._names if name != removal.run_id]
+        known = self._known or {}
+        self._known = {name: measured for name, measured in known.items() if name != removal.run_id}
 
     def left(self) -> list[Removal]:
         """Removals that were begun and not finished, by this process or an earlier one."""

@@ -50,7 +50,6 @@ class FolderSweep:
     async def run(self) -> None:
         """Sweep at intervals, until cancelled."""
         try:
-            await self._finish(await asyncio.to_thread(self._folders.left))
             while True:
                 try:
                     await self.sweep()
@@ -61,8 +60,9 @@ class FolderSweep:
             self._folders.stop()
 
     async def sweep(self) -> None:
-        """One round: measure, ask the log which runs have ended, remove what is due."""
+        """One round: finish removals that were begun, measure, and remove what is due of ended runs."""
         self._round += 1
+        await self._finish()
         sizes = await asyncio.to_thread(self._survey)
         await self._find_ended(set(sizes))
         # Read again: an attempt may have been claimed, or a file announced, while the log was read.
@@ -73,10 +73,14 @@ class FolderSweep:
             if name in self._ended and name not in busy
         ]
         planned = planned_removals(ended, self._rules, now_micros())
-        removals = [Removal(folder.run_id, folder.size, rule) for folder, rule in planned]
-        for removal in removals:
-            await asyncio.to_thread(self._folders.set_aside, removal)
-        await self._finish(removals)
+        for folder, rule in planned:
+            removal = Removal(folder.run_id, folder.size, rule)
+            try:
+                await asyncio.to_thread(self._folders.set_aside, removal)
+            except OSError as error:
+                log.error("folder.not_set_aside", run_id=folder.run_id, error=str(error))
+        if planned:
+            await self._finish()
 
     def _survey(self) -> dict[str, int]:
         return self._folders.survey(self._in_use())
@@ -105,10 +109,9 @@ class FolderSweep:
         mine = [attempt for attempt in attempts if attempt.worker_id == self._worker_id]
         return 0 if any(attempt.artifacts_pending for attempt in mine) else run.ended_at
 
-    async def _finish(self, removals: list[Removal]) -> None:
-        """Empty the directories, record the fact, and remove what marks them."""
-        if not removals:
-            return
+    async def _finish(self) -> None:
+        """Empty the directories that were set aside, record the fact, and remove what marks them."""
+        removals = await asyncio.to_thread(self._folders.left)
         done = await asyncio.to_thread(self._folders.empty, removals)
         if done:
             await self._record(done)

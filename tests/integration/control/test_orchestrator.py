@@ -24,8 +24,17 @@ from runspine.wire.v1.facts_pb2 import (
     FoldersRemoved,
     RetentionSet,
 )
-from runspine.wire.v1.run_pb2 import CANCELLED, CANCELLING, COMPLETED, FAILED, QUEUED, RUNNING, STALE
-from runspine.wire.v1.spec_pb2 import Retry
+from runspine.wire.v1.run_pb2 import (
+    CANCELLED,
+    CANCELLING,
+    COMPLETED,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    STALE,
+    MachineStatus,
+)
+from runspine.wire.v1.spec_pb2 import Limits, Retry
 from tests.kit.orchestrator import Orchestrator, orchestrator
 from tests.kit.played_worker import PlayedWorker, phase_is, spec, submit, until_async
 from tests.kit.servers.nats import NatsServer
@@ -326,6 +335,29 @@ async def test_workers_and_runners_are_listed(served: Orchestrator, worker: Play
     assert "no worker serves pool 'default'" in notices[0]
     await worker.online()
     await eventually(lambda: [w.id for w in stub.ListWorkers(wire.ListWorkersRequest()).workers] == ["w1"])
+
+
+async def test_a_run_that_fits_no_disk_is_accepted_with_a_notice(
+    served: Orchestrator, worker: PlayedWorker
+) -> None:
+    stub = served.stub()
+    await worker.online()
+
+    async def measured() -> bool:
+        await worker.measure(MachineStatus(disk_total=8 << 30, disk_free=1 << 30))
+        workers = stub.ListWorkers(wire.ListWorkersRequest()).workers
+        return bool(workers and workers[0].machine.disk_free == 1 << 30)
+
+    await eventually(measured)
+    wanted = spec(limits=Limits(disk_mib=2000))
+    notice = "no worker of pool 'default' has that much free now: the most is 1,024 MiB"
+    assert any(notice in each for each in stub.Validate(wire.ValidateRequest(spec=wanted)).notices)
+    request = wire.SubmitRequest(spec=wanted, idempotency_key="once")
+    first = stub.Submit(request)
+    assert first.created
+    assert any(notice in each for each in first.notices)
+    again = stub.Submit(request)
+    assert (again.run.id, again.created, list(again.notices)) == (first.run.id, False, [])
 
 
 async def test_the_log_is_read_raw_and_described(served: Orchestrator) -> None:

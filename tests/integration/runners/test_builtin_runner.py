@@ -17,6 +17,7 @@ import pytest
 import torch
 import tyro
 
+import runspine
 from runspine.runners import NotReadyError, installed_runners
 from runspine.services.worker.runners.builtin import NAMES, BuiltinRunner
 from runspine.wire.v1.spec_pb2 import RunSpec, Value
@@ -290,6 +291,14 @@ def test_the_command_is_complete_and_is_what_the_algorithm_takes(tmp_path: Path)
     done = start(tmp_path / "run", command[2:]).succeed()
     config = next(line for line in done.emitted if line["type"] == "config")["args"]
     assert (config["gamma"], config["learning_starts"], config["torch_deterministic"]) == (0.5, 10, False)
+
+
+def test_a_launch_reports_the_versions_of_its_python(tmp_path: Path) -> None:
+    spec = RunSpec(algo="qlearning", env="FrozenLake-v1")
+    versions = BuiltinRunner().launch(spec, tmp_path, sys.executable).versions
+    assert versions["runspine"] == runspine.__version__
+    assert versions["torch"] == torch.__version__.partition("+")[0] or versions["torch"] == torch.__version__
+    assert {"gymnasium", "numpy"} <= set(versions)
 
 
 @pytest.mark.parametrize("algo", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from runspine.embedded import log_rotation
+from runspine.embedded import log_rotation, logs
 from runspine.embedded.log_rotation import rotate_in_place
 from runspine.embedded.logs import KEPT_FILES, open_log
-from tests.kit.waiting import until
+from runspine.tasks import cancel_and_wait
+from tests.kit.waiting import eventually, until
 
 WRITER = "for n in range(200_000): print(f'{n:>80}')"
 
@@ -52,6 +54,21 @@ def test_a_log_is_rotated_under_its_writer_without_losing_or_repeating_a_line(
     assert rotated_while_written(path) >= 3
     assert written(path) == "".join(f"{n:>80}\n" for n in range(200_000))
     assert path.stat().st_blocks * 512 < 8 << 20
+
+
+async def test_every_large_log_of_a_folder_is_rotated_while_the_stack_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "ROTATE_BYTES", 1 << 20)
+    for name in ("nats.log", "worker.log"):
+        (tmp_path / name).write_bytes(b"line\n" * (1 << 19))
+    (tmp_path / "small.log").write_text("line\n")
+    rotating = asyncio.create_task(logs.keep_rotating(tmp_path, 0.01))
+    rotated = {"nats.log.1", "worker.log.1"}
+    await eventually(lambda: rotated <= set(os.listdir(tmp_path)))
+    await cancel_and_wait(rotating)
+    assert not (tmp_path / "small.log.1").exists()
+    assert written(tmp_path / "nats.log") == "line\n" * (1 << 19)
 
 
 def test_a_small_log_is_left_alone_and_the_oldest_file_is_dropped(tmp_path: Path) -> None:
