@@ -52,7 +52,7 @@ class StoredClips:
     def read(self) -> Iterator[Clip]:
         """Yield each clip once, with its verified file."""
         listed = sorted(self._listed(), key=lambda artifact: (artifact.produced_at, artifact.name))
-        fitting = [artifact for artifact in listed if _fits(artifact)][:MAX_CLIPS]
+        fitting = [artifact for artifact in listed if is_exported(artifact)][:MAX_CLIPS]
         self.left_out = len(listed) - len(fitting)
         for position, artifact in enumerate(fitting, 1):
             with tempfile.TemporaryDirectory(prefix="runspine-clip-") as folder:
@@ -93,7 +93,8 @@ class StoredClips:
         }
 
 
-def _fits(artifact: Artifact) -> bool:
+def is_exported(artifact: Artifact) -> bool:
+    """Whether its size and its format are accepted."""
     return artifact.size <= MAX_CLIP_BYTES and artifact.name.lower().endswith(SUFFIXES)
 
 

@@ -14,6 +14,7 @@ import pytest
 from gymnasium import spaces
 
 from runspine.errors import InvalidError, RefusedError
+from runspine.sinks.clips import MAX_CLIP_BYTES, is_exported
 from runspine.sinks.csv_files import CsvFiles
 from runspine.sinks.event_files import EventFiles
 from runspine.sinks.ledger import run_folder
@@ -24,6 +25,7 @@ from runspine.sinks.port import METRICS, STEPS, Mark, Sink, resumed_step
 from runspine.sinks.wandb_run import WandbSink
 from runspine.sinks.whole_episodes import EpisodeGatherer
 from runspine.wire.v1 import telemetry_pb2 as wire
+from runspine.wire.v1.artifacts_pb2 import Artifact
 from runspine.wire.v1.run_pb2 import Attempt
 from tests.kit.samples.sinks import (
     SUBJECT,
@@ -312,3 +314,19 @@ def test_what_an_attempt_supersedes_is_found_over_several() -> None:
 
 def test_kinds_are_by_turns_in_the_rig() -> None:
     assert [fed.kind for fed in batches(("metrics", "episodes"), 2)] == ["metrics", "episodes"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "exported"),
+    [
+        ("videos/rl-video-episode-0.mp4", 1000, True),
+        ("videos/LAST.MP4", MAX_CLIP_BYTES, True),
+        ("videos/rl-video-episode-0.mp4", MAX_CLIP_BYTES + 1, False),
+        ("videos/rl-video-episode-0.meta.json", 100, False),
+        ("videos/clip.avi", 100, False),
+    ],
+)
+def test_only_clips_of_a_known_format_and_a_sensible_size_are_exported(
+    name: str, size: int, exported: bool
+) -> None:
+    assert is_exported(Artifact(name=name, size=size)) == exported
