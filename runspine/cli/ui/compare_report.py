@@ -61,7 +61,9 @@ def echo_notes(found: Comparison, axis: str) -> None:
     note(f"reached: {_figure(found.threshold)} or more ({how}); median of {unit} over seeds")
     note(f"area: mean height of the curve up to {number(round(found.area_end))} {unit}; final: last tenth")
     ends = {round(group.end) for group in found.groups}
-    if len(ends) > 1 and max(ends) > 1.05 * min(ends):
+    # Where one group begins at the end of another there is no budget in common.
+    follows = any(round(float(group.band.x[0])) >= min(ends) for group in found.groups)
+    if len(ends) > 1 and max(ends) > 1.05 * min(ends) and not follows:
         note(
             f"notice: groups end at {_words(sorted(ends))} {unit}; "
             f"--to {min(ends)} compares at an equal budget"
