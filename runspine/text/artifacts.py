@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from runspine.text.values import escaped, span, when
+from runspine.text.values import escaped, size, span, when
 from runspine.wire.v1 import artifacts_pb2 as wire
 
 # Kinds that are no countable words.
@@ -21,6 +21,11 @@ def kind_text(kind: str, count: int) -> str:
 def retained_parts(status: wire.RetentionStatus) -> list[str]:
     """Counts of each kind, such as `2/5 videos`."""
     return [f"{kind.retained}/{kind.total} {kind_text(kind.kind, kind.total)}" for kind in status.kinds]
+
+
+def pruned_text(status: wire.RetentionStatus) -> str:
+    """What was pruned of a run, and when."""
+    return f"{size(status.pruned_bytes)} pruned, last {when(status.last_pruned_at)}"
 
 
 def runs_with_text(status: wire.RunsWithStatus) -> str:

@@ -135,7 +135,7 @@ class Rig:
             "RUNSPINE_GONE_SECONDS": "1",
             "RUNSPINE_SCRUB_HOURS": "1000",
             "RUNSPINE_ORPHAN_GRACE_SECONDS": "0",
-            "RUNSPINE_JANITOR_LEASE_SECONDS": "2",
+            "RUNSPINE_JANITOR_LEASE_SECONDS": "4",
             **{f"RUNSPINE_{name.upper()}": value for name, value in settings.items()},
         }
         service = Service(environment, self.folder, module)

@@ -88,6 +88,14 @@ async def test_checkpoints_are_listed_named_fetched_pruned_and_brought_back(
     assert typed("prune", "--undo", pruned["batch"])[0] == 0
     assert "4/4 videos" in typed("retention")[1]
 
+    limits = ("--max-tensorboard-runs", "3", "--max-wandb-runs", "none", "--project", "lab")
+    code, out, _ = typed("retention", "set", *limits)
+    shown_limits = "at most 3 runs with TensorBoard files, any number of runs with W&B files"
+    assert (code, shown_limits in out) == (0, True)
+    assert "0/0 runs with tensorboard files retained" in typed("retention")[1]
+    code, _, err = typed("retention", "set", "--max-wandb-runs", "3", "--run", run)
+    assert (code, "a run has no runs" in err) == (2, True)
+
     code, _, err = typed("prune", "star", "--yes")
     assert (code, "stays: alias star" in err) == (5, True)
     assert "6 of 6 intact" in typed("artifacts", "verify")[1]

@@ -113,6 +113,22 @@ async def test_of_two_services_one_prunes_and_the_other_takes_over_when_it_is_ki
     assert (await term_of(rig)).holder == ""
 
 
+async def test_a_candidate_that_was_frozen_does_not_take_its_own_pause_for_the_holders_silence(
+    rig: Rig,
+) -> None:
+    services = rig.service(**QUICK), rig.service(**QUICK)
+    first = await elected(rig)
+    _, other = by_pid(holder_pid(first), *services)
+    other.stub()  # it serves, so it follows the log and listens
+    assert other.process
+    os.kill(other.process.pid, signal.SIGSTOP)
+    await asyncio.sleep(5)  # longer than the lease of four seconds
+    os.kill(other.process.pid, signal.SIGCONT)
+    await asyncio.sleep(1)  # the time of a pulse, after which it would have stood
+    other.stub().GetRetention(wire.GetRetentionRequest())
+    assert await term_of(rig) == first
+
+
 async def test_a_janitor_that_was_frozen_prunes_nothing_under_its_old_term(rig: Rig) -> None:
     """It is frozen in the middle of a long prune, replaced, and resumed."""
     runs = [await films(rig, 2, "long") for _ in range(60)]

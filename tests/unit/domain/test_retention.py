@@ -11,7 +11,7 @@ from runspine.domain.artifact.decide import decide
 from runspine.domain.retention import DEFAULT, effective, violations
 from runspine.services.artifacts.core.ranking import Ranking
 from runspine.services.artifacts.core.retention_status import runs_with, status
-from runspine.text.artifacts import retained_parts
+from runspine.text.artifacts import retained_parts, runs_with_text
 from runspine.wire.v1.artifacts_pb2 import GOOD, CatalogState, ScopedProfile
 from runspine.wire.v1.facts_pb2 import (
     ArtifactIndexed,
@@ -341,7 +341,8 @@ def test_a_project_with_a_limit_of_its_own_is_counted_by_itself(history: Artifac
     prune(history)
     after = {each.scope: (each.retained, each.total) for each in runs_with(history.catalog)}
     assert after == {DEFAULT: (1, 3), "project:atari": (2, 3)}
-    assert [each.scope for each in runs_with(history.catalog, DEFAULT)] == [DEFAULT]
+    [found] = runs_with(history.catalog, DEFAULT)
+    assert runs_with_text(found) == "1/3 runs with tensorboard files retained"
 
 
 def test_young_files_are_spared_by_the_grace_period(history: ArtifactHistory) -> None:

@@ -7,6 +7,7 @@ from nicegui import ui
 from runspine.services.dashboard.edges.backend import Access
 from runspine.services.dashboard.pages.elements.integrity import retained_text
 from runspine.services.dashboard.pages.elements.tables import plain_table
+from runspine.text.artifacts import janitor_text, pruned_text, runs_with_text
 from runspine.text.values import size, span
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.facts_pb2 import RetentionProfile
@@ -66,11 +67,14 @@ def _retention(rules: wire.GetRetentionResponse) -> None:
         )
     for scoped in rules.profiles:
         ui.label(f"{scoped.scope}: {_profile(scoped.profile)}").classes("rs-rule")
+    for counted in rules.runs_with:
+        ui.label(f"{counted.scope}: {runs_with_text(counted)}").classes("rs-quiet")
+    ui.label(janitor_text(rules.janitor)).classes("rs-quiet")
     pruned = [status for status in rules.statuses if any(kind.retained < kind.total for kind in status.kinds)]
     for status in pruned[:MAX_RUNS]:
         with ui.row().classes("items-center gap-2"):
             ui.link(status.run_name or status.run_id, f"/run/{status.run_id}?tab=files")
-            ui.label(retained_text(status)).classes("rs-quiet")
+            ui.label(f"{retained_text(status)} · {pruned_text(status)}").classes("rs-quiet")
 
 
 def _profile(profile: RetentionProfile) -> str:
