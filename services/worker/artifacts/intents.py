@@ -158,7 +158,7 @@ class Intents:
         for path in paths:
             if path.suffix not in (".json", ".jsonl") and path.name not in known:
                 path.unlink()
-        return sorted(found, key=lambda intent: intent.id)
+        return found
 
     def _share(self, path: Path, intents: list[Intent]) -> list[Intent]:
         ids = {intent.id for intent in intents}
