@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,12 +172,11 @@ class EpisodeReader:
         self, view: RunView, episode_id: str, attempt: int, near: int, expected: int
     ) -> tuple[list[StepBlock], int]:
         tables: dict[tuple[int, int], pa.Table] = {}
-        have = 0
         for n, table in enumerate(await asyncio.to_thread(_tail_steps, view, episode_id)):
             part = _select_episode(table, episode_id, attempt)
             if part.num_rows:
                 tables[len(view.archived[STEPS]) + n, 0] = part
-                have += part.num_rows
+        have = _distinct_steps(tables.values())
         async for at, group, table in self._outward(view.archived[STEPS], ["episode_id"], near, episode_id):
             if expected and have >= expected:
                 break
@@ -189,7 +188,7 @@ class EpisodeReader:
             part = _select_episode(whole, episode_id, attempt)
             if part.num_rows:
                 tables[at, group] = part
-                have += part.num_rows
+                have = _distinct_steps(tables.values())
             if sum(part.nbytes for part in tables.values()) > MAX_BYTES:
                 raise RunRefusedError(
                     f"episode {episode_id!r} has more steps than fit into one answer, {have} and more: "
@@ -277,6 +276,16 @@ def _select_episode(table: pa.Table, episode_id: str, attempt: int) -> pa.Table:
     if attempt:
         mask = pc.and_(mask, pc.less_equal(table.column("attempt"), attempt))
     return table.filter(mask)
+
+
+def _distinct_steps(tables: Collection[pa.Table]) -> int:
+    """How many rows of an episode there are; a step that two attempts recorded counts once."""
+    if len({attempt for table in tables for attempt in np.unique(numpy(table, "attempt")).tolist()}) < 2:
+        return sum(table.num_rows for table in tables)
+    columns = ("slot", "agent_id", "step")
+    return len(
+        {row for table in tables for row in zip(*(table.column(c).to_pylist() for c in columns), strict=True)}
+    )
 
 
 def _has_first_steps(tables: Any) -> bool:

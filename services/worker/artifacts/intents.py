@@ -164,7 +164,7 @@ class Intents:
         for path in paths:
             if path.suffix not in (".json", ".jsonl") and path.name not in known:
                 path.unlink()
-        return sorted(found, key=lambda intent: intent.id)
+        return found
 
     def run_ids(self) -> set[str]:
         """Runs that have files to upload. Blocks."""
