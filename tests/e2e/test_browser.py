@@ -16,25 +16,10 @@ from runspine.bench.kit.browser import Browser, browsing
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED
 from tests.kit.page import IN_CHROMIUM, LOOKER, WRITES_A_FILE, PageRig
 from tests.kit.samples import checkpoint_files as files
+from tests.kit.samples.page_scripts import BUSY_AFTER_CLICK, RANGES
 from tests.kit.waiting import until
 
 pytestmark = IN_CHROMIUM
-# Three series: from zero, far from it, and large.
-RANGES = """
-import json
-def emit(name, value, step): print(json.dumps(dict(type="metric", name=name, value=value, step=step)))
-for n in range(21):
-    emit("wide", n / 10, n * 1000)
-    emit("narrow", 15000 + n / 2, 15000 + n)
-    emit("huge", n * 4e8, n * 2_000_000)
-for n in range(3000):
-    emit("constant", 0.1, n)
-"""
-# After the next click the page stands still for longer than it may take to answer a question of the server.
-BUSY_AFTER_CLICK = """
-const block = () => { const end = Date.now() + 2500; while (Date.now() < end); };
-document.addEventListener("click", () => setTimeout(block), { once: true, capture: true });
-"""
 EVIL = "<img src=x onerror=window.stolen=1>"
 
 
