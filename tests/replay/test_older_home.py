@@ -102,18 +102,26 @@ def newer(older: Release, answers: dict[str, Any]) -> Iterator[Release]:
     release("down")
 
 
-def _steady(value: Any) -> Any:
-    """Without what changes while a stack is up: objects are read again and again."""
-    if isinstance(value, dict):
-        return {key: _steady(each) for key, each in value.items() if key not in CHANGING}
-    return [_steady(each) for each in value] if isinstance(value, list) else value
+def _differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    """Where the newer answer is not what the older one was. New keys may come, none may go or change."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old.keys() - set(CHANGING):
+            if key in new:
+                yield from _differences(old[key], new[key], f"{place}.{key}")
+            else:
+                yield f"{place}.{key} is gone"
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(one, other, f"{place}[{number}]")
+    elif old != new:
+        yield f"{place} was {old!r:.200} and is {new!r:.200}"
 
 
 def test_runs_charts_episodes_and_checkpoints_are_the_same(newer: Release, answers: dict[str, Any]) -> None:
-    assert newer.json("ls") == answers["ls"]
+    assert list(_differences(answers["ls"], newer.json("ls"))) == []
     for question in QUESTIONS:
-        found = _steady(newer.json(*question, answers["id"]))
-        assert found == _steady(answers[question[0]]), question
+        found = newer.json(*question, answers["id"])
+        assert list(_differences(answers[question[0]], found)) == [], question
 
 
 def test_the_log_and_its_export_are_whole(newer: Release, answers: dict[str, Any]) -> None:
