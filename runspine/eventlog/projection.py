@@ -28,6 +28,10 @@ class LogWentBackwardsError(Exception):
     """The log is shorter than at an earlier read, or has another commit at the reader's position."""
 
 
+class BehindError(Exception):
+    """This reader has not read up to a position of the log yet."""
+
+
 class Projection(Protocol):
     """State that is folded from streams of the log."""
 
@@ -94,6 +98,14 @@ class Projector:
         except TimeoutError:
             return False
         return True
+
+    async def require(self, stream: str, sequence: int) -> None:
+        """Wait until a position is applied. Raises BehindError: an answer now would be older than the log."""
+        if not await self.reached(stream, sequence):
+            raise BehindError(
+                f"position {sequence} of {stream} is stored, but this process has read only to "
+                f"{self.cursors[stream].sequence}: repeat the call"
+            )
 
     async def moves(self, timeout: float) -> AsyncIterator[None]:
         """Yield whenever commits were applied, and at the latest after `timeout`."""

@@ -16,6 +16,7 @@ from runspine.domain.run import RunRefusedError
 from runspine.errors import Violation
 from runspine.eventlog import ConflictError, CorruptError, UnknownOutcomeError
 from runspine.eventlog.connection import NatsUnreachableError
+from runspine.eventlog.projection import BehindError
 from runspine.storage.blobs import BlobsUnavailableError
 
 CALLS = Histogram(
@@ -51,6 +52,7 @@ _CODES: dict[type[Exception], grpc.StatusCode] = {
     UnknownOutcomeError: grpc.StatusCode.UNAVAILABLE,
     NatsUnreachableError: grpc.StatusCode.UNAVAILABLE,
     BlobsUnavailableError: grpc.StatusCode.UNAVAILABLE,
+    BehindError: grpc.StatusCode.UNAVAILABLE,
     CorruptError: grpc.StatusCode.DATA_LOSS,
 }
 

@@ -59,5 +59,5 @@ class CommandHandler:
     async def _done(self, handled: Handled[RunArtifacts] | Handled[RetentionRules]) -> None:
         for fact in handled.facts:
             metrics.FACTS.labels(fact.WhichOneof("kind")).inc()
-        if handled.facts:
-            await self._projector.reached(ARTIFACTS, handled.position)
+        if handled.facts and not await self._projector.reached(ARTIFACTS, handled.position):
+            raise UnknownOutcomeError("stored, but the catalog has not read it yet: repeat the call")

@@ -34,6 +34,8 @@ class Board:
         self._live: dict[str, tuple[int, Progress]] = {}
         # By run, then by worker: why it was not claimed, and when that was reported.
         self._waiting: dict[str, dict[str, tuple[str, int]]] = {}
+        # Runs on which no decision can be recorded now, with the reason.
+        self.set_aside: dict[str, str] = {}
 
     def apply(self, recorded: Recorded) -> None:
         kind, _, key = recorded.subject.partition(".")
@@ -61,14 +63,19 @@ class Board:
         self._apply_waiting(beat, stored_at)
 
     def with_wait_reasons(self, run: Run, now: int) -> Run:
-        """The run as clients see it: the reason of a queued run includes why no worker claimed it."""
+        """The run as clients see it: its reason includes why no worker claimed it, or why it is set aside."""
         reasons = self._wait_reasons(run.id, now) if run.phase == QUEUED else {}
-        if not reasons:
+        notes = [run.reason] if run.reason else []
+        if reasons:
+            waits = "; ".join(f"{why} (worker {worker})" for worker, why in sorted(reasons.items()))
+            notes.append(f"waits: {waits}")
+        if why := self.set_aside.get(run.id):
+            notes.append(f"set aside: {why}")
+        if notes in ([], [run.reason]):
             return run
         copy = Run()
         copy.CopyFrom(run)
-        waits = "; ".join(f"{why} (worker {worker})" for worker, why in sorted(reasons.items()))
-        copy.reason = f"{run.reason}; waits: {waits}" if run.reason else f"waits: {waits}"
+        copy.reason = "; ".join(notes)
         return copy
 
     def postponed(self, now: int) -> set[str]:

@@ -20,6 +20,12 @@ HEARTBEAT_GAP = Gauge(
     "runspine_orchestrator_deaf_seconds",
     "Time since the last message on the BEATS stream, a heartbeat or the own echo",
 )
+SET_ASIDE = Gauge(
+    "runspine_runs_set_aside", "Runs without decisions because their history is damaged or refuses commits"
+)
+OFFERS_REFUSED = Counter(
+    "runspine_offers_refused_total", "Errors of the WORK stream that the same request again does not resolve"
+)
 
 # Pairs of env and algorithm that become labels, and characters of a label.
 MAX_PAIRS, MAX_LABEL = 50, 64

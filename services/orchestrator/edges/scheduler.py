@@ -16,10 +16,12 @@ from runspine.domain.defaults import DEFAULT_POOL
 from runspine.domain.run import RunRefusedError, decide, fold
 from runspine.domain.run.attempts import find_attempt, got_further
 from runspine.domain.run.commands import Command, GiveUp
-from runspine.eventlog import ConflictError, EventLog, UnknownOutcomeError
+from runspine.eventlog import ConflictError, CorruptError, EventLog, UnknownOutcomeError
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.decider import Handled, handle
 from runspine.eventlog.projection import Projector
+from runspine.eventlog.publisher import MessageTooLargeError
+from runspine.eventlog.server_errors import ServerRefusedError
 from runspine.eventlog.subjects import BEATS, ECHO, run_subject
 from runspine.eventlog.tail import Tail
 from runspine.services.orchestrator.core.board import Board
@@ -33,6 +35,7 @@ from runspine.services.orchestrator.core.offer_plan import (
 from runspine.services.orchestrator.core.reactions import react
 from runspine.services.orchestrator.edges import metrics
 from runspine.services.orchestrator.edges.offers import OfferStream
+from runspine.services.orchestrator.edges.set_aside import SetAsideRuns
 from runspine.wire.v1.run_pb2 import Beat, Run
 
 log = structlog.get_logger()
@@ -67,6 +70,7 @@ class Scheduler:
         metrics.HEARTBEAT_GAP.set_function(lambda: time.monotonic() - self._last_arrival)
         self._turns = asyncio.Semaphore(MAX_CONCURRENT_COMMANDS)
         self._busy: set[str] = set()
+        self._set_aside = SetAsideRuns(board)
 
     async def command(self, run_id: str, command: Command) -> Handled[Run]:
         """Decide on the newest history of a run and append the facts."""
@@ -94,7 +98,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             async for _ in self._projector.moves(TICK_SECONDS):
                 touched, self._board.touched = self._board.touched, set()
-                for run_id in touched:
+                for run_id in touched | self._set_aside.due(time.monotonic()):
                     run = self._board.runs.get(run_id)
                     if run is None:
                         continue
@@ -144,6 +148,9 @@ class Scheduler:
             except (NatsUnreachableError, UnknownOutcomeError) as error:
                 log.warning("offers.later", error=str(error))
                 await asyncio.sleep(TICK_SECONDS / 4)
+            except ServerRefusedError as error:
+                _offers_refused(error)
+                await asyncio.sleep(TICK_SECONDS)
             # A long queue takes long to order; that must not keep everything else waiting.
             await asyncio.sleep(max(0.002, 2 * (time.monotonic() - began)))
 
@@ -153,9 +160,13 @@ class Scheduler:
         served.update(pool for worker in board.workers.values() if worker.online for pool in worker.pools)
         # The stream is read first: when an offer is gone from it, the board already holds the claim.
         posted = await self._offers.posted()
-        pools = waiting_runs((board.runs[run_id] for run_id in board.open), board.attempts, now_micros())
+        open_runs = (board.runs[run_id] for run_id in board.open if run_id not in board.set_aside)
+        pools = waiting_runs(open_runs, board.attempts, now_micros())
         for pool in served | pools.keys():
-            await self._offers.ensure_pool(pool)
+            try:
+                await self._offers.ensure_pool(pool)
+            except ServerRefusedError as error:
+                _offers_refused(error, pool)
         # Runs that no worker has room for must not block those behind them.
         postponed = board.postponed(now_micros())
         metrics.set_queue_depths({pool: len(queue) for pool, queue in pools.items()}, served)
@@ -163,15 +174,20 @@ class Scheduler:
             queue = pools.get(pool, [])
             window = self._window + sum(pool_of(board.runs[run_id]) == pool for run_id in postponed)
             changes = plan_offers(head_offers(pool, queue, window), posted.get(pool, []))
-            for sequence in changes.withdraw:
-                await self._offers.withdraw(sequence)
-            for offer in changes.publish:
-                await self._offers.post(offer)
+            try:
+                for sequence in changes.withdraw:
+                    await self._offers.withdraw(sequence)
+                for offer in changes.publish:
+                    await self._offers.post(offer)
+            except ServerRefusedError as error:
+                _offers_refused(error, pool)
 
     async def _submit(self, group: asyncio.TaskGroup, run_id: str, command: Command) -> None:
         """Carry a command out concurrently with others, one at a time for each run."""
         if run_id in self._busy:
             self._board.touched.add(run_id)
+            return
+        if self._set_aside.holds(run_id, time.monotonic()):
             return
         await self._turns.acquire()
         self._busy.add(run_id)
@@ -182,11 +198,19 @@ class Scheduler:
             handled = await self.command(run_id, command)
             for fact in handled.facts:
                 log.info("run.decided", run_id=run_id, fact=fact.WhichOneof("kind"))
+            self._set_aside.discard(run_id)
         except (ConflictError, UnknownOutcomeError, NatsUnreachableError) as error:
             log.warning("run.later", run_id=run_id, error=str(error))
             self._board.touched.add(run_id)
+        except (CorruptError, ServerRefusedError, MessageTooLargeError) as error:
+            self._set_aside.add(run_id, error, time.monotonic())
         except RunRefusedError as error:
             log.warning("run.refused", run_id=run_id, error=str(error))
         finally:
             self._busy.discard(run_id)
             self._turns.release()
+
+
+def _offers_refused(error: ServerRefusedError, pool: str = "") -> None:
+    metrics.OFFERS_REFUSED.inc()
+    log.error("offers.refused", pool=pool, error=str(error))

@@ -170,9 +170,9 @@ class TrainerServicer(TrainerServiceServicer):
             wanted = KeyReserved(run_id=run_id, name=name, spec_digest=_digest(given))
             reserved = await self._reserve(key, wanted, at)
             run_id, name = reserved.run_id, reserved.name
-            known, _ = await self._trainer.event_log.read(run_subject(run_id))
-            if known:
-                return wire.SubmitResponse(run=_fold_history(known), created=False)
+            known = await self._read_run(run_id)
+            if known is not None:
+                return wire.SubmitResponse(run=known, created=False)
         command = Submit(at=at, run_id=run_id, name=name, spec=spec, by=caller.get(), parent=parent, key=key)
         handled = await self._command(run_id, command)
         return wire.SubmitResponse(run=handled.run, created=bool(handled.facts))
@@ -208,9 +208,9 @@ class TrainerServicer(TrainerServiceServicer):
     async def _find(self, text: str) -> Run:
         found = self._trainer.board.find(text)
         if not found and is_ulid(text):
-            history, _ = await self._trainer.event_log.read(run_subject(text))
-            if history:
-                return _fold_history(history)
+            run = await self._read_run(text)
+            if run is not None:
+                return run
         if not found:
             raise NotFoundError(f"there is no run {text[:80]!r}: give an id, the beginning of one, or a name")
         if len(found) > 1:
@@ -219,10 +219,18 @@ class TrainerServicer(TrainerServiceServicer):
             )
         return found[0]
 
+    async def _read_run(self, run_id: str) -> Run | None:
+        """A run as it is on the log. The board is waited for: no later answer may show an earlier state."""
+        history, version = await self._trainer.event_log.read(run_subject(run_id))
+        if not history:
+            return None
+        await self._trainer.projector.require(RUNS, version.sequence)
+        return _fold_history(history)
+
     async def _command(self, run_id: str, command: Command) -> Handled[Run]:
         """Carry a command out and wait for the board, so that the caller sees its own change."""
         handled = await self._trainer.scheduler.command(run_id, command)
-        await self._trainer.projector.reached(RUNS, handled.position)
+        await self._trainer.projector.require(RUNS, handled.position)
         return handled
 
 
