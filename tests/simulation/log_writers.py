@@ -25,16 +25,17 @@ PROCESSES = ("p1", "p2", "p3")
 SUBJECTS = 3
 KEYS = 4
 OFFERS = 4
-COMMANDS = 5
-# How often the streams are there already, with one replica.
-ONE_REPLICA_SHARE = 0.1
+COMMANDS = 7
+# How often the streams have one replica, and how often they had one before.
+SINGLE_SHARE = 0.2
+GROWN_SHARE = 0.1
 VIRTUAL_SECONDS = 240.0
 NOT_DONE = (NatsUnreachableError, UnknownOutcomeError, ConflictError)
 
 
 @dataclass
 class Ledger:
-    """What the processes were told, to be compared with what is stored."""
+    """What the processes got as replies, to be compared with what is stored."""
 
     acknowledged: list[tuple[str, int, str]] = field(default_factory=list)
     conflicts: list[tuple[str, Version, str]] = field(default_factory=list)
@@ -74,9 +75,10 @@ class LogWriters:
         self.ledger = Ledger()
         self.done: set[str] = set()
         self.commands = 0
+        self.replicas = 1 if world.random.random() < SINGLE_SHARE else 3
 
     async def main(self) -> None:
-        if self.world.random.random() < ONE_REPLICA_SHARE:
+        if self.replicas > 1 and self.world.random.random() < GROWN_SHARE:
             async with self.world.connected("before") as connected:
                 await ensure_streams(connected.link, replicas=1)
             self.world.reach("start.with_one_replica")
@@ -107,7 +109,7 @@ class LogWriters:
         """As a service that is started again when NATS does not answer."""
         while True:
             try:
-                await ensure_streams(connected.link, replicas=3)
+                await ensure_streams(connected.link, replicas=self.replicas)
             except NatsUnreachableError:
                 self.world.reach("start.again")
             else:
@@ -131,12 +133,11 @@ class LogWriters:
             key = key_subject(hashlib.sha256(f"key {number}".encode()).hexdigest())
             mine = [Fact(at=1, key_reserved=KeyReserved(run_id=new_ulid()))]
             try:
-                handled = await handle(log, key, lambda first, mine=mine: [] if first else mine, _first)  # type: ignore[misc]
+                reserved = await reserve(log, key, mine)
             except NOT_DONE as error:
                 self.world.reach(f"key.{type(error).__name__}")
             else:
-                assert handled.state is not None
-                self.ledger.keys.append((key, handled.state.run_id))
+                self.ledger.keys.append((key, reserved.run_id))
             await asyncio.sleep(self.world.random.choice((0.0, 0.002, 0.2, 0.5)))
 
     async def _post(self, connected: Connected) -> None:
@@ -223,6 +224,13 @@ class LogWriters:
                 self.world.problem(f"{message_id}: posted at {position}, stored at {stored.get(message_id)}")
 
 
+async def reserve(log: EventLog, subject: str, mine: list[Fact]) -> KeyReserved:
+    """The run that a key stands for, as TrainerService reserves it."""
+    handled = await handle(log, subject, lambda first: [] if first else mine, _first)
+    assert handled.state is not None
+    return handled.state
+
+
 def _count(facts: Iterable[Fact], before: int | None) -> int:
     return (before or 0) + sum(1 for _ in facts)
 
@@ -238,4 +246,5 @@ def run_log_schedule(seed: int, trace: bool = False) -> World:
         world.run(LogWriters(world).main, VIRTUAL_SECONDS)
     except StuckError as error:
         world.problem(f"stuck: {error}")
+    world.over = True
     return world

@@ -195,6 +195,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.call_later(delay, _settle, future, result, error)
         return future
 
+    async def create_unix_server(self, *_: Any, **__: Any) -> Any:
+        raise OSError("a simulated machine has no sockets")
+
     def get_debug(self) -> bool:
         return False
 

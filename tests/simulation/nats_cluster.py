@@ -250,9 +250,11 @@ class Cluster:
         self.loop.note(f"freeze {server.name}")
         server.frozen = True
         self.changed()
-        self.loop.after(seconds, self._thaw, server)
+        self.loop.after(seconds, self.thaw, server)
 
-    def _thaw(self, server: Server) -> None:
+    def thaw(self, server: Server) -> None:
+        if not server.frozen:
+            return
         server.frozen = False
         parked, server.parked = server.parked, []
         for work in parked:

@@ -20,7 +20,7 @@ ELECTION_SECONDS = (4.0, 9.0)
 HANDOVER_SECONDS = (0.05, 1.0)
 # For how long a leader that was cut off may still answer as one, and once the new one reaches it.
 BELIEF_SECONDS = (0.0, 10.0)
-CONTACT_SECONDS = (0.0, 0.5)
+CONTACT_SECONDS = (0.0, 1.0)
 COMMIT_SECONDS = (0.0002, 0.003)
 LAG_SECONDS = (0.0002, 0.003)
 STALL_SECONDS = (0.02, 0.4)

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from runspine.eventlog import ConflictError, Recorded, Version, publisher, reads, server_errors, streams
+from runspine.eventlog import (
+    ConflictError,
+    EventLog,
+    Recorded,
+    Version,
+    publisher,
+    reads,
+    server_errors,
+    streams,
+)
 from runspine.eventlog.chain import check_history
 from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import PublishRefusedError
 from runspine.eventlog.reads import READ_BATCH, SubjectReader
 from runspine.eventlog.server_errors import Verdict
-from runspine.eventlog.subjects import stream_of
+from runspine.eventlog.subjects import RUNS, stream_of
+from runspine.services.orchestrator.edges.trainer_service import TrainerServicer
+from runspine.services.worker.attempt import recovery
+from runspine.services.worker.claim import claim
+from runspine.services.worker.process.trainer_process import REAPER_LOCK
+from runspine.wire.v1.facts_pb2 import Fact, KeyReserved
+from tests.simulation import log_writers
 
 
 @contextmanager
@@ -47,9 +65,19 @@ def reads_that_lag() -> Iterator[None]:
                 return recorded.version()
         raise ConflictError(f"{subject} is at commit {version.number}") from error
 
+    async def reserve(log: EventLog, subject: str, mine: list[Fact]) -> KeyReserved:
+        found, _ = await log.read(subject)
+        if not found:
+            try:
+                await log.append(subject, mine, expected=Version())
+            except ConflictError:
+                found, _ = await log.read(subject)
+        return (found[0].commit.facts if found else mine)[0].key_reserved
+
     with (
         patch.object(SubjectReader, "history", history),
         patch.object(JetStreamLog, "_own_or_conflict", own_or_conflict),
+        patch.object(log_writers, "reserve", reserve),
     ):
         yield
 
@@ -88,6 +116,53 @@ def answer_behind_believed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def survivors_left() -> Iterator[None]:
+    """A restarted worker waited for a trainer whose reaper was stopped, and sent no heartbeats for it: the
+    attempt was given up, and the next one trained at the same time."""
+
+    async def end_processes(self: recovery.Recovery, entry: Any) -> None:
+        lock = Path(entry.directory) / REAPER_LOCK
+        hosts = recovery.end_survivors.__self__  # type: ignore[attr-defined]
+        while hosts.survivors(str(lock.parent)):
+            self._closing.pop(entry.name, None)
+            await asyncio.sleep(1.0)
+
+    with patch.object(recovery.Recovery, "_end_processes", end_processes):
+        yield
+
+
+@contextmanager
+def board_behind() -> Iterator[None]:
+    """A call was answered although the board did not show its change yet: the next read went back."""
+
+    async def require(self: Projector, stream: str, sequence: int) -> None:
+        await self.reached(stream, sequence)
+
+    with patch.object(Projector, "require", require):
+        yield
+
+
+@contextmanager
+def refusal_ahead() -> Iterator[None]:
+    """A refusal was given before the board had what it rests on: the next read went back."""
+
+    async def command(self: TrainerServicer, run_id: str, given: Any) -> Any:
+        handled = await self._trainer.scheduler.command(run_id, given)
+        await self._trainer.projector.require(RUNS, handled.position)
+        return handled
+
+    with patch.object(TrainerServicer, "_command", command):
+        yield
+
+
+@contextmanager
+def claim_without_lock() -> Iterator[None]:
+    """A claim was written without looking whether another worker had it: an attempt was executed twice."""
+    with patch.object(claim, "is_taken", lambda *_: False):
+        yield
+
+
 Injection = Callable[[], AbstractContextManager[None]]
 # By name: the patch, and the kind of schedule that finds it.
 INJECTIONS: Mapping[str, tuple[Injection, str]] = {
@@ -96,4 +171,8 @@ INJECTIONS: Mapping[str, tuple[Injection, str]] = {
     "persist-mode-kept": (persist_mode_kept, "log"),
     "conflict-guessed": (conflict_guessed, "log"),
     "answer-behind": (answer_behind_believed, "log"),
+    "survivors-left": (survivors_left, "control"),
+    "board-behind": (board_behind, "control"),
+    "refusal-ahead": (refusal_ahead, "control"),
+    "claim-without-lock": (claim_without_lock, "control"),
 }

@@ -103,6 +103,9 @@ async def _race(peer: Peer) -> list[Any]:
         outcomes.update(f"subject {_outcome(answer)}" for answer in answers)
         answers = await asyncio.gather(*(peer.append("work.p.1", Msg_Id=f"{number}") for _ in range(WRITERS)))
         outcomes.update(f"id {_outcome(answer)}" for answer in answers)
+        late = await peer.append(subject, Msg_Id=f"{number}-late", Expected_Last_Subject_Sequence="0")
+        again = await peer.append("work.p.1", Msg_Id=f"{number}")
+        outcomes.update([f"subject {_outcome(late)}", f"id {_outcome(again)}"])
         assert len({answer["seq"] for answer in answers if "seq" in answer}) == 1
     assert outcomes["subject stored"] == outcomes["id stored"] == ROUNDS
     return sorted(outcomes)

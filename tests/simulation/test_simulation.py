@@ -14,7 +14,7 @@ import pytest
 from tests.kit.paths import ROOT
 from tests.simulation.campaign import kept_seeds
 
-SEARCH_SECONDS = 16
+SEARCH_SECONDS = 10
 # New seeds on each day; a failing one is printed with the command that replays it.
 FIRST_SEED = 1_000_000 + int.from_bytes(os.urandom(3), "big")
 

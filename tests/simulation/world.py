@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import sys
+import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -49,14 +50,19 @@ class World:
         self.network = Network(self.loop)
         self.cluster = Cluster(self.loop, self.network, self.reach, servers)
         self.problems: list[str] = []
+        # What is collected afterwards may still raise; that is no finding.
+        self.over = False
         self.nodes: dict[str, Node] = {}
+        # Processes that were down or frozen: name, from, to.
+        self.away: list[tuple[str, float, float]] = []
+        self.on_kill: Callable[[str], None] = lambda _: None
 
     def reach(self, branch: str) -> None:
         """A rare branch was taken."""
         self.reached[branch] += 1
 
     def problem(self, text: str) -> None:
-        if text not in self.problems:
+        if text not in self.problems and not self.over:
             self.problems.append(text)
 
     def start(
@@ -82,6 +88,7 @@ class World:
         if not node.alive:
             return
         self.loop.kill(node)
+        self.on_kill(name)
         for server in self.cluster.servers:
             for wire in list(server.wires):
                 if wire.client.node is node:
@@ -131,5 +138,6 @@ def quiet() -> Iterator[None]:
 
 def discard_garbage() -> None:
     """Between schedules: coroutines of killed processes are closed, with all that they still do."""
-    with contextlib.suppress(RuntimeError):
+    with contextlib.suppress(RuntimeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
         gc.collect()
