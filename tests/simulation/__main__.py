@@ -19,7 +19,7 @@ from tests.simulation.world import quiet
 # Below this many schedules of a kind, a branch that was not reached is no news.
 ENOUGH = 3000
 SEARCHES = 3
-SEARCH_SECONDS = 120.0
+SEARCH_SECONDS = 600.0
 
 
 def main() -> int:
