@@ -59,9 +59,10 @@ class NatsAccount:
 class NatsConnection:
     """A client that is replaced when it is closed or unresponsive. `generation` counts (re)connections."""
 
-    def __init__(self, account: NatsAccount, name: str) -> None:
+    def __init__(self, account: NatsAccount, name: str, make_client: Callable[[], Client] = Client) -> None:
         self.account = account
         self.name = name
+        self._make_client = make_client
         # Two processes of one user share an inbox prefix; the token keeps their replies apart.
         self.token = secrets.token_hex(8)
         self.generation = 0
@@ -72,6 +73,7 @@ class NatsConnection:
         self._monitor: asyncio.Task[None] | None = None
         self._broken = asyncio.Event()
         self._asks = itertools.count()
+        self._publishers = itertools.count()
 
     async def __aenter__(self) -> Self:
         await self._build()
@@ -92,6 +94,10 @@ class NatsConnection:
     @property
     def connected(self) -> bool:
         return self._client is not None and self._client.is_connected
+
+    def new_inbox(self) -> str:
+        """An inbox for the acknowledgements of one publisher."""
+        return f"{self.account.inbox}.pub.{self.token}-{next(self._publishers)}"
 
     def holds(self, client: Client) -> bool:
         """Whether this client is in use and was not replaced."""
@@ -178,7 +184,7 @@ class NatsConnection:
     async def _build(self, servers: list[str] | None = None) -> None:
         servers = servers or _shuffled(self.account.seeds)
         while True:
-            client = Client()
+            client = self._make_client()
             try:
                 await client.connect(
                     servers,

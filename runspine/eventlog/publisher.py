@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError, is_no_responders
-from runspine.eventlog.server_errors import ServerRefusedError, Verdict, verdict_of
+from runspine.eventlog.server_errors import ServerRefusedError, Verdict, sequence_in, verdict_of
 from runspine.tasks import cancel_and_wait
 
 RESEND_SECONDS = 2.0
@@ -65,8 +65,10 @@ class Publisher:
     _sweeper: asyncio.Task[None] | None = None
     _client_of_inbox: object = None
     resent: int = 0
+    inbox: str = ""
 
     async def __aenter__(self) -> Self:
+        self.inbox = self.link.new_inbox()
         self.link.on_connect(self._connected)
         if self.link.connected:
             await self._connected()
@@ -79,10 +81,6 @@ class Publisher:
             await cancel_and_wait(self._sweeper)
         for pending in self._pending.values():
             pending.done.cancel()
-
-    @property
-    def inbox(self) -> str:
-        return f"{self.link.account.inbox}.pub.{self.link.token}-{id(self):x}"
 
     @property
     def waiting(self) -> int:
@@ -168,7 +166,7 @@ class Publisher:
         error = answer.get("error")
         if error is None:
             pending.done.set_result(answer["seq"])
-        elif verdict_of(error) is Verdict.RETRY:
+        elif verdict_of(error) is Verdict.RETRY or _is_behind(error, pending.headers):
             self._send_soon(pending, RETRY_SECONDS * 2 ** min(pending.transient, 10))
             pending.transient += 1
         else:
@@ -177,3 +175,11 @@ class Publisher:
     def _send_soon(self, pending: _Pending, pause: float) -> None:
         pending.due = min(pending.due, time.monotonic() + min(pause, RESEND_SECONDS))
         self._soon.set()
+
+
+def _is_behind(error: dict[str, Any], headers: dict[str, str]) -> bool:
+    """Whether the server that refuses lacks what the writer has read: a leader that was deposed and does not
+    know it yet. It decides nothing; the new leader may have stored the same message."""
+    if verdict_of(error) is not Verdict.CONFLICT:
+        return False
+    return sequence_in(str(error.get("description", ""))) < int(headers.get(EXPECTED, "0"))

@@ -18,6 +18,7 @@ SHARED = (
     "tests.chaos.mixed",
     "tests.histories",
     "tests.model",
+    "tests.simulation",
 )
 
 

@@ -2,6 +2,7 @@
 
 Each part runs on its own and the others go on when one fails. RUNSPINE_TEST_CLEANRL, RUNSPINE_TEST_CORL,
 RUNSPINE_TEST_RAY_PYTHON and RUNSPINE_TEST_RAY_RUNS name what this machine has for the parts that need it.
+RUNSPINE_SIMULATION_SECONDS is how long the simulator searches; as long as faults at random unless given.
 `python -m tests.tools.nightly chaos fuzz` runs the parts named.
 """
 
@@ -60,6 +61,7 @@ class Result:
 
 def parts(seconds: int) -> list[Part]:
     fuzzed = str(max(10, seconds // 20))
+    searched = os.environ.get("RUNSPINE_SIMULATION_SECONDS", str(seconds))
     return [
         Part("long tests", (*PYTEST, "-m", "long and not chaos")),
         Part("chaos", (*PYTEST, "-m", "chaos and long", "--ignore=tests/chaos/mixed", "tests/chaos")),
@@ -69,6 +71,8 @@ def parts(seconds: int) -> list[Part]:
             environment={"RUNSPINE_CHAOS_SECONDS": str(seconds)},
         ),
         Part("model of claims", ("-m", "tests.model", "--faults", "3"), missing_spin),
+        Part("simulation", ("-m", "tests.simulation", "--seconds", searched, "--jobs", "2")),
+        Part("faults found again", ("-m", "tests.simulation", "--table")),
         Part("fuzz", ("-m", "tests.fuzz", "--seconds", fuzzed)),
         Part("learning", ("-m", "runspine.bench.trainers.learn", "--short", "--folder", "build/learn")),
         Part(

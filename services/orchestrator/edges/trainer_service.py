@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runspine.clock import now_micros
-from runspine.domain.run import fold
+from runspine.domain.run import RunRefusedError, fold
 from runspine.domain.run.commands import Cancel, Command, SetLabels, SetPriority, Submit
 from runspine.errors import Violation
 from runspine.eventlog import EventLog, Recorded
@@ -282,8 +282,16 @@ class TrainerServicer(TrainerServiceServicer):
         return _fold_history(history)
 
     async def _command(self, run_id: str, command: Command) -> Handled[Run]:
-        """Carry a command out and wait for the board, so that the caller sees its own change."""
-        handled = await self._trainer.scheduler.command(run_id, command)
+        """Carry a command out and wait for the board, so that the caller sees its own change.
+
+        A refusal shows the run's phase: the board must have it as well before the caller learns of it.
+        """
+        try:
+            handled = await self._trainer.scheduler.command(run_id, command)
+        except RunRefusedError:
+            _, version = await self._trainer.event_log.read(run_subject(run_id))
+            await self._trainer.projector.require(RUNS, version.sequence)
+            raise
         await self._trainer.projector.require(RUNS, handled.position)
         return handled
 

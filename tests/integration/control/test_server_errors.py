@@ -164,6 +164,16 @@ async def test_a_read_without_the_commit_in_the_way_decides_nothing(
         await played.append(log)
 
 
+async def test_a_leader_behind_what_the_writer_has_read_decides_nothing(
+    played: PlayedStream, log: JetStreamLog
+) -> None:
+    played.appends[:0] = [failure(10071, 400, f"wrong last sequence: {POSITION - 4}")]
+    expected = Version(POSITION - 1, 1, b"before")
+    version = await log.append("runs.r1", [Fact(at=1)], expected=expected, commit_id="mine")
+    assert (version.sequence, version.number) == (POSITION, 2)
+    assert played.ids == ["mine", "mine"]
+
+
 @pytest.mark.parametrize("row", rows(Verdict.RETRY, append=False))
 async def test_a_question_is_repeated_while_the_error_is_transient(
     played: PlayedStream, link: NatsConnection, row: ServerError

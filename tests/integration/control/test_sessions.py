@@ -26,7 +26,7 @@ from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, T
 from runspine.tasks import run_together
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Commit
-from runspine.wire.v1.run_pb2 import COMPLETED, QUEUED, RUNNING
+from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, QUEUED, RUNNING
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub, add_TrainerServiceServicer_to_server
 from tests.kit.orchestrator import Orchestrator
 from tests.kit.played_worker import PlayedWorker, phase_is, spec, submit
@@ -99,6 +99,27 @@ async def test_the_reply_to_a_known_key_is_not_newer_than_the_next_get(connect: 
         shown = (await asking).run.priority
         got = await second.stub.Get(wire.GetRequest(run_id=run_id))
         assert (shown, got.run.priority) == (77, 77)
+        for task in following:
+            task.cancel()
+
+
+async def test_a_refusal_is_not_newer_than_the_next_get(connect: Connect) -> None:
+    async with serving(await connect("o1")) as first, serving(await connect("o2")) as second:
+        following = [asyncio.create_task(first.projector.follow(RUNS))]
+        run_id = (await first.stub.Submit(wire.SubmitRequest(spec=spec()))).run.id
+        # The second orchestrator has read the submission and not the end.
+        await second.projector.start()
+        await first.stub.Cancel(wire.CancelRequest(run_id=run_id))
+        request = wire.SetPriorityRequest(run_id=run_id, priority=77)
+        asking = asyncio.ensure_future(second.stub.SetPriority(request))
+        done, _ = await asyncio.wait([asking], timeout=0.3)
+        if not done:
+            following.append(asyncio.create_task(second.projector.follow(RUNS)))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await asking
+        assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+        got = await second.stub.Get(wire.GetRequest(run_id=run_id))
+        assert got.run.phase == CANCELLED
         for task in following:
             task.cancel()
 

@@ -1,0 +1,116 @@
+"""`python -m tests.simulation`: search schedules, replay one, or show in how many a known fault is found.
+
+python -m tests.simulation --seconds 60                    search, and report what was reached
+python -m tests.simulation --kind log --seed 276 --trace   one schedule, with its messages
+python -m tests.simulation --table                         each fault of reinjected.py until it is found
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+
+from tests.simulation.campaign import KINDS, Report, run_campaign, run_schedule, run_seeds
+from tests.simulation.reinjected import INJECTIONS
+from tests.simulation.world import quiet
+
+# Below this many schedules of a kind, a branch that was not reached is no news.
+ENOUGH = 3000
+SEARCHES = 3
+SEARCH_SECONDS = 600.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kind", choices=sorted(KINDS), help="of schedule; all by default")
+    parser.add_argument("--seed", type=int, help="replay this schedule")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[], help="replay these schedules")
+    parser.add_argument("--first", type=int, default=1, help="seed of a search")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of a search")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of a search")
+    parser.add_argument("--inject", default="", choices=["", *INJECTIONS], help="a fault to switch back on")
+    parser.add_argument("--until-found", action="store_true", help="end a search with the first violation")
+    parser.add_argument("--trace", action="store_true", help="print the messages of a replay")
+    parser.add_argument("--table", action="store_true", help="search for each fault of reinjected.py")
+    options = parser.parse_args()
+    if options.table:
+        return table()
+    kinds = [options.kind] if options.kind else sorted(KINDS)
+    seeds = options.seeds if options.seed is None else [options.seed]
+    if seeds:
+        chosen = [(kind, seed) for kind in kinds for seed in seeds]
+        return max(replay(kind, seed, options.inject, options.trace) for kind, seed in chosen)
+    if options.inject:
+        seeds = range(options.first, 10**9)
+        report = run_seeds(kinds[0], seeds, options.seconds, options.inject, options.until_found)
+    else:
+        report = run_campaign(kinds, options.first, options.seconds, options.jobs)
+    return show(report, options.inject)
+
+
+def replay(kind: str, seed: int, inject: str, trace: bool) -> int:
+    with quiet():
+        world = run_schedule(kind, seed, inject, trace)
+    for line in world.loop.lines or ():
+        print(line)
+    print(
+        f"{kind} {seed}: {world.loop.now:.3f} virtual s, {world.loop.callbacks} callbacks, {world.digest()}"
+    )
+    for problem in world.problems:
+        print(f"  {problem}")
+    return 1 if world.problems else 0
+
+
+def show(report: Report, inject: str = "") -> int:
+    count = report.schedules.total()
+    rate, alone = count / report.seconds, count / max(report.cpu_seconds, 1e-9)
+    shares = ", ".join(f"{number} {kind}" for kind, number in report.schedules.items())
+    print(f"{count} schedules ({shares}) in {report.seconds:.1f} s, {rate:.1f} a second")
+    print(f"{alone:.1f} a second and core, by the time that the processors took;")
+    print(f"{report.virtual_seconds:.0f} virtual seconds, {report.callbacks} callbacks")
+    for branch, times in sorted(report.reached.items()):
+        print(f"  {branch:45} {times}")
+    missed = report.missed()
+    if missed:
+        print(f"never reached: {', '.join(missed)}")
+    also = f" --inject {inject}" if inject else ""
+    for kind, seed, problems in report.failed:
+        print(f"FAILED: python -m tests.simulation --kind {kind} --seed {seed}{also}")
+        for problem in problems:
+            print(f"  {problem}")
+    print(f"{len(report.failed)} violations")
+    searched = all(number >= ENOUGH for number in report.schedules.values())
+    return 1 if report.failed or (missed and searched and not inject) else 0
+
+
+def table() -> int:
+    """For each fault: in how many searches it was found, after how many schedules and seconds."""
+    print(f"{'fault':22} {'kind':8} {'found':>6} {'schedules':>10} {'seconds':>8}  first problem")
+    missing = 0
+    for name, (_, kind) in INJECTIONS.items():
+        found: list[Report] = []
+        for search in range(SEARCHES):
+            first = 1 + search * 1_000_000
+            report = run_seeds(kind, range(first, first + 10**6), SEARCH_SECONDS, name, stop=True)
+            if report.failed:
+                found.append(report)
+        missing += len(found) < SEARCHES
+        counts = [report.schedules.total() for report in found]
+        median = statistics.median(counts) if counts else 0
+        seconds = statistics.median([report.seconds for report in found]) if found else 0.0
+        problem = found[0].failed[0][2][0] if found else "-"
+        hits = f"{len(found)}/{SEARCHES}"
+        print(f"{name:22} {kind:8} {hits:>6} {median:>10.0f} {seconds:>8.1f}  {problem[:70]}", flush=True)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The order of sets of text is part of a schedule.
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Many schedules, one seed after the other, and what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.simulation.control import run_control_schedule
+from tests.simulation.log_writers import run_log_schedule
+from tests.simulation.reinjected import INJECTIONS
+from tests.simulation.world import World, discard_garbage, quiet
+
+KINDS: dict[str, Callable[[int, bool], World]] = {"control": run_control_schedule, "log": run_log_schedule}
+KEPT_SEEDS = Path(__file__).with_name("kept_seeds.txt")
+# What each kind of schedule must reach; a long campaign that misses one has not searched.
+EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
+    "control": (
+        "attempt.declared_lost",
+        "attempt.fenced",
+        "attempt.stopped",
+        "board.behind",
+        "call.cancel.ok",
+        "call.cancel.refused",
+        "call.priority.refused",
+        "call.submit.unknown",
+        "lease.GiveUp",
+        "log.conflict",
+        "nats.10043",
+        "nats.10158",
+        "nats.10164",
+        "nats.consumer_moved",
+        "nats.redelivery",
+        "run.CANCELLED",
+        "run.COMPLETED",
+        "run.FAILED",
+        "run.more_than_one_attempt",
+        "worker.survivor_ended",
+    ),
+    "log": (
+        "command.ConflictError",
+        "command.NatsUnreachableError",
+        "key.NatsUnreachableError",
+        "log.own_found",
+        "log.conflict",
+        "nats.10008",
+        "nats.10009",
+        "nats.10023",
+        "nats.10037",
+        "nats.10047",
+        "nats.10059",
+        "nats.10071",
+        "nats.10077",
+        "nats.10158",
+        "nats.10164",
+        "nats.503",
+        "nats.direct_get_behind",
+        "nats.duplicate",
+        "nats.election",
+        "nats.proposal_lost_with_its_leader",
+        "nats.proposal_survived_its_leader",
+        "nats.read_from_deposed_leader",
+        "publisher.resend",
+        "publisher.answer_behind",
+        "start.again",
+    ),
+}
+
+
+@dataclass
+class Report:
+    """What a campaign did and found."""
+
+    schedules: Counter[str] = field(default_factory=Counter)
+    callbacks: int = 0
+    virtual_seconds: float = 0.0
+    reached: Counter[str] = field(default_factory=Counter)
+    failed: list[tuple[str, int, list[str]]] = field(default_factory=list)
+    seconds: float = 0.0
+    # Of processors: what a machine that is busy with other work does not change.
+    cpu_seconds: float = 0.0
+
+    def add(self, kind: str, world: World) -> None:
+        self.schedules[kind] += 1
+        self.callbacks += world.loop.callbacks
+        self.virtual_seconds += world.loop.now
+        self.reached.update(world.reached)
+        if world.problems:
+            self.failed.append((kind, world.seed, world.problems))
+
+    def merge(self, other: Report) -> None:
+        self.schedules.update(other.schedules)
+        self.callbacks += other.callbacks
+        self.virtual_seconds += other.virtual_seconds
+        self.reached.update(other.reached)
+        self.failed += other.failed
+        self.cpu_seconds += other.cpu_seconds
+
+    def missed(self) -> list[str]:
+        """Branches that no schedule has reached."""
+        expected = {branch for kind in self.schedules for branch in EXPECTED_BRANCHES[kind]}
+        return sorted(branch for branch in expected if not self.reached[branch])
+
+
+def injection(name: str) -> AbstractContextManager[None]:
+    return INJECTIONS[name][0]() if name else nullcontext()
+
+
+def run_schedule(kind: str, seed: int, inject: str = "", trace: bool = False) -> World:
+    """One schedule. Call within `quiet`."""
+    with injection(inject):
+        return KINDS[kind](seed, trace)
+
+
+def run_seeds(
+    kind: str, seeds: Iterable[int], seconds: float, inject: str = "", stop: bool = False
+) -> Report:
+    """Seeds in turn until the time is over; with `stop`, until one fails."""
+    report, began, cpu = Report(), time.monotonic(), time.process_time()
+    with quiet():
+        for seed in seeds:
+            report.add(kind, run_schedule(kind, seed, inject))
+            discard_garbage()
+            if time.monotonic() - began >= seconds or (stop and report.failed):
+                break
+    report.seconds, report.cpu_seconds = time.monotonic() - began, time.process_time() - cpu
+    return report
+
+
+def run_campaign(kinds: list[str], first: int, seconds: float, jobs: int) -> Report:
+    """Every kind for its share of the time, on so many processes."""
+    whole, began = Report(), time.monotonic()
+    with ProcessPoolExecutor(jobs) as pool:
+        share = seconds / len(kinds)
+        for kind in kinds:
+            parts = [
+                pool.submit(run_seeds, kind, range(first + job, first + 10**9, jobs), share)
+                for job in range(jobs)
+            ]
+            for part in parts:
+                whole.merge(part.result())
+    whole.seconds = time.monotonic() - began
+    return whole
+
+
+def kept_seeds() -> Iterator[tuple[str, int, str]]:
+    """Schedules that once failed: kind, seed, and what they had found."""
+    for line in KEPT_SEEDS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            kind, seed, why = line.split(None, 2)
+            yield kind, int(seed), why

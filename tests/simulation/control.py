@@ -1,0 +1,252 @@
+"""Schedules of the control plane: two orchestrators, two workers, clients with keys, under faults."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import grpc
+
+from runspine.eventlog.connection import NatsUnreachableError
+from runspine.eventlog.projection import Projector
+from runspine.eventlog.streams import ensure_streams, wait_for_streams
+from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
+from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.leases import LeaseTimeouts
+from runspine.services.orchestrator.edges.offers import OfferStream
+from runspine.services.orchestrator.edges.scheduler import Scheduler
+from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
+from runspine.services.worker.settings import WorkerSettings
+from runspine.services.worker.worker import Worker
+from runspine.storage.file_blobs import FileBlobs
+from runspine.tasks import run_together
+from runspine.wire.v1 import trainer_pb2 as wire
+from runspine.wire.v1.facts_pb2 import Commit
+from runspine.wire.v1.spec_pb2 import Retry, RunSpec
+from tests.histories.callers import Caller, Meeting
+from tests.histories.calls import Call
+from tests.histories.recorder import RecordedStub
+from tests.model.trace import ENDINGS
+from tests.simulation.calls import Exchange, SimulatedStub
+from tests.simulation.faults import Faults
+from tests.simulation.hosts import RUNNER, Hosts, SimulatedRunner, simulated_hosts
+from tests.simulation.loop import StuckError
+from tests.simulation.verdict import Verdict
+from tests.simulation.world import World, here
+
+ORCHESTRATORS = ("orchestrator-1", "orchestrator-2")
+WORKERS = ("worker-1", "worker-2")
+CLIENTS = ("client-1", "client-2", "client-3")
+CALLING_SECONDS = 4.0
+FAULT_SECONDS = 6.0
+VIRTUAL_SECONDS = 400.0
+TIMEOUTS = LeaseTimeouts(4.0, 14.0)
+
+
+class Recorded:
+    """Calls, in memory."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def add(self, call: Call) -> None:
+        self.calls.append(call)
+
+
+class KeptMeeting(Meeting):
+    """Keeps every request with a key: a client repeats those that were not answered."""
+
+    def __init__(self) -> None:
+        super().__init__(_spec)
+        self.requests: list[wire.SubmitRequest] = []
+
+    def new_request(self) -> wire.SubmitRequest:
+        request = super().new_request()
+        self.requests.append(request)
+        return request
+
+
+def _spec(number: int) -> RunSpec:
+    return RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=2, backoff_seconds=0.1))
+
+
+class SimulatedCaller(Caller):
+    """A client that calls at random, on a simulated stub."""
+
+    def __init__(self, meeting: Meeting, session: str, seed: int) -> None:
+        self._meeting = meeting
+        self._session = session
+        self._chance = Random(f"{seed} {session}")
+        self._auth: list[Any] = []
+
+    async def call_once(self, stub: Any) -> None:
+        with contextlib.suppress(grpc.RpcError):
+            await self._one(stub)
+
+
+class ControlPlane:
+    """The processes of one schedule."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.exchange = Exchange(world)
+        self.hosts = Hosts(world)
+        self.recorded = Recorded()
+        self.meeting = KeptMeeting()
+        self.calling = len(CLIENTS)
+        self.submitted_again = False
+
+    async def main(self) -> None:
+        for name in ORCHESTRATORS:
+            self.world.start(name, self.orchestrator)
+        for name in WORKERS:
+            self.world.start(name, self.worker)
+        for name in CLIENTS:
+            self.world.start(name, self.client)
+        processes = {
+            **dict.fromkeys(ORCHESTRATORS, self.orchestrator),
+            **dict.fromkeys(WORKERS, self.worker),
+        }
+        faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
+        self.world.on_kill = self.killed
+        faults.plan(0.2, FAULT_SECONDS)
+        while self.calling:
+            await asyncio.sleep(0.5)
+        self.world.start("client-again", self.submit_again)
+        while not self.submitted_again:
+            await asyncio.sleep(0.5)
+        await self._runs_end()
+        Verdict(self.world, self.hosts, self.recorded.calls, TIMEOUTS.lost_after).check()
+
+    def killed(self, name: str) -> None:
+        self.exchange.killed(self.world.nodes[name])
+        self.hosts.worker_killed(name)
+
+    async def orchestrator(self) -> None:
+        """As `python -m runspine.services.orchestrator`, without sockets and snapshots; started again."""
+        while True:
+            try:
+                await self._orchestrate()
+            except NatsUnreachableError:
+                self.world.reach("orchestrator.started_again")
+            await asyncio.sleep(1.0)
+
+    async def _orchestrate(self) -> None:
+        async with self.world.connected("orchestrator") as connected:
+            link, log = connected.link, connected.log
+            await ensure_streams(link, replicas=3)
+            board = Board()
+            projector = Projector(log, None, board)
+            await projector.start()
+            offers = OfferStream(link, connected.publisher, 2.0)
+            scheduler = Scheduler(log, link, board, projector, offers, timeouts=TIMEOUTS, window=8)
+            calls = TrainerCalls(log, board, projector, scheduler, {RUNNER: SimulatedRunner().info()})
+            self.exchange.serve(TrainerServicer(calls))
+            await run_together(
+                projector.follow(RUNS),
+                projector.follow(ATTEMPTS),
+                scheduler.follow_beats(),
+                scheduler.run_reactions(),
+                scheduler.run_leases(),
+                scheduler.run_offers(),
+            )
+
+    async def worker(self) -> None:
+        """As `python -m runspine.services.worker`."""
+        settings = WorkerSettings(
+            worker_id=here(),
+            worker_dir=Path(here()),
+            worker_slots=2,
+            system_seconds=0,
+            progress_seconds=2.0,
+            nats_url=self.world.cluster.url,
+        )
+        async with self.world.connected("worker") as connected:
+            await wait_for_streams(
+                connected.link, RUNS, ATTEMPTS, TELEMETRY, WORK, BEATS, timeout=float("inf")
+            )
+            blobs = FileBlobs(settings)
+            runners = {RUNNER: SimulatedRunner()}
+            await Worker(settings, connected.link, connected.log, connected.publisher, blobs, runners).serve()
+
+    async def client(self) -> None:
+        """Calls at one orchestrator after the other; each is a session of its own."""
+        session, random = here(), self.world.random
+        while not self.exchange.servicers:
+            await asyncio.sleep(0.1)
+        until = self.world.loop.now + CALLING_SECONDS
+        number = 0
+        while self.world.loop.now < until:
+            number += 1
+            orchestrator = random.choice(ORCHESTRATORS)
+            caller = SimulatedCaller(self.meeting, f"{session}.{number}", self.world.seed)
+            stub = self._stub(orchestrator, f"{session}.{number}")
+            for _ in range(random.randint(1, 8)):
+                await caller.call_once(stub)
+                await asyncio.sleep(random.choice((0.0, 0.01, 0.2)))
+        self.calling -= 1
+
+    def _stub(self, orchestrator: str, session: str) -> Any:
+        recording: Any = self.recorded
+        return RecordedStub(
+            SimulatedStub(self.exchange, orchestrator), recording, session, self.world.loop.time
+        )
+
+    async def submit_again(self) -> None:
+        """Every key once more, until it is answered: which run it stands for must be known."""
+        for request in self.meeting.requests:
+            while True:
+                stub = self._stub(self.world.random.choice(ORCHESTRATORS), f"again.{self.world.loop.now}")
+                try:
+                    await stub.Submit(request)
+                except grpc.RpcError:
+                    await asyncio.sleep(0.2)
+                else:
+                    break
+        self.submitted_again = True
+
+    async def _runs_end(self) -> None:
+        """Every run comes to its end once the faults are over."""
+        while self.world.loop.now < FAULT_SECONDS or self._open_runs():
+            await asyncio.sleep(1.0)
+
+    def _open_runs(self) -> list[str]:
+        open_runs: dict[str, bool] = {}
+        group = self.world.cluster.streams.get(RUNS)
+        for one in group.store.order if group else ():
+            if one.subject.startswith("runs."):
+                kinds = [fact.WhichOneof("kind") for fact in Commit.FromString(one.data).facts]
+                ended = any(kind in ENDINGS for kind in kinds)
+                open_runs[one.subject] = open_runs.get(one.subject, True) and not ended
+        return [subject for subject, is_open in open_runs.items() if is_open]
+
+
+@contextlib.contextmanager
+def own_directory() -> Any:
+    """A directory in memory; the paths in facts are relative, so that they are the same in every replay."""
+    place = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    folder = tempfile.mkdtemp(prefix="simulation-", dir=place)
+    try:
+        with contextlib.chdir(folder):
+            yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_control_schedule(seed: int, trace: bool = False) -> World:
+    """One schedule of the control plane."""
+    world = World(seed, trace=trace)
+    plane = ControlPlane(world)
+    with own_directory(), simulated_hosts(plane.hosts):
+        try:
+            world.run(plane.main, VIRTUAL_SECONDS)
+        except StuckError as error:
+            world.problem(f"stuck: {error}; open: {', '.join(plane._open_runs())}")
+    world.over = True
+    return world

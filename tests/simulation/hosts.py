@@ -1,0 +1,173 @@
+"""The machines of workers: trainers that run, end, are stopped or outlive their worker."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from runspine.runners import Launch
+from runspine.services.worker import worker as worker_module
+from runspine.services.worker.attempt import recovery
+from runspine.services.worker.process.cgroup import Hits
+from runspine.services.worker.process.trainer_process import TrainerExit, TrainerProcess
+from runspine.wire.v1.facts_pb2 import Capacity
+from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
+from tests.simulation.loop import NODE
+from tests.simulation.world import World, here
+
+RUNNER = "simulated"
+TRAINING_SECONDS = (0.05, 5.0)
+# A trainer whose reaper is stopped, as by a debugger, trains on after its worker was killed.
+STOPPED_SHARE = 0.1
+STOPPED_SECONDS = (5.0, 30.0)
+FAILING_SHARE = 0.15
+
+
+class SimulatedRunner:
+    """A runner without a program: the host plays the trainer."""
+
+    def info(self) -> RunnerInfo:
+        return RunnerInfo(name=RUNNER, modes=[TRAIN], open_params=True)
+
+    def launch(self, _: RunSpec, run_dir: Path, python: str) -> Launch:
+        return Launch([python], run_dir)
+
+
+@dataclass(eq=False)
+class Life:
+    """One trainer process, as it was."""
+
+    run_id: str
+    attempt: int
+    worker: str
+    directory: str
+    start: float
+    stopped: bool
+    end: float | None = None
+    exit: TrainerExit | None = None
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt} on {self.worker} from {self.start:.2f} to {self.end}"
+
+
+class SimulatedTrainer:
+    """What an attempt holds of its trainer."""
+
+    def __init__(self, hosts: Hosts, life: Life) -> None:
+        self._hosts = hosts
+        self.life = life
+        self.process = SimpleNamespace(pid=0)
+        self.stdout, self.stderr, self.telemetry = (asyncio.StreamReader() for _ in range(3))
+        self.cgroup = None
+        self.enforced: frozenset[str] = frozenset()
+        self.hits = Hits()
+        self._gone = asyncio.Event()
+
+    def ended(self) -> None:
+        """Called within the worker's process."""
+        for stream in (self.stdout, self.stderr, self.telemetry):
+            stream.feed_eof()
+        self._gone.set()
+
+    def term(self, grace: float) -> None:
+        delay = self._hosts.world.random.choice((0.0, grace / 2, grace))
+        self._hosts.world.loop.after(delay, self._hosts.end, self.life, TrainerExit(signal=15))
+
+    def kill(self) -> None:
+        self._hosts.end(self.life, TrainerExit(signal=9))
+
+    kill_reaper = kill
+
+    async def wait(self) -> TrainerExit:
+        await self._gone.wait()
+        assert self.life.exit is not None
+        return self.life.exit
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@dataclass
+class Hosts:
+    """Every trainer of a schedule."""
+
+    world: World
+    lives: list[Life] = field(default_factory=list)
+    _trainers: dict[int, tuple[Any, SimulatedTrainer]] = field(default_factory=dict)
+
+    async def start(
+        self, name: str, _c: Any, _d: Any, environment: dict[str, str], *_: Any, **__: Any
+    ) -> Any:
+        """In the place of TrainerProcess.start."""
+        random = self.world.random
+        await asyncio.sleep(random.uniform(0.01, 0.1))
+        run_id, attempt = environment["RUNSPINE_RUN_ID"], int(environment["RUNSPINE_ATTEMPT"])
+        directory = environment["RUNSPINE_RUN_DIR"]
+        stopped = random.random() < STOPPED_SHARE
+        life = Life(run_id, attempt, here(), directory, self.world.loop.now, stopped)
+        trainer = SimulatedTrainer(self, life)
+        self.lives.append(life)
+        self._trainers[id(life)] = (NODE.get(), trainer)
+        code = 1 if random.random() < FAILING_SHARE else 0
+        seconds = random.uniform(*(STOPPED_SECONDS if stopped else TRAINING_SECONDS))
+        self.world.loop.after(seconds, self.end, life, TrainerExit(exit_code=code))
+        self.world.loop.note(f"trainer {name} {seconds:.3f} {code}")
+        return trainer
+
+    def end(self, life: Life, how: TrainerExit) -> None:
+        """The trainer's process is gone; its worker learns of it, if it lives."""
+        if life.end is not None:
+            return
+        life.end, life.exit = self.world.loop.now, how
+        node, trainer = self._trainers[id(life)]
+        if node.alive:
+            self.world.loop.within(node, trainer.ended)
+
+    def worker_killed(self, name: str) -> None:
+        """A reaper ends the trainer with its worker, unless it is stopped itself."""
+        for life in self.lives:
+            if life.worker == name and life.end is None and not life.stopped:
+                delay = self.world.random.uniform(0.0, 0.2)
+                self.world.loop.after(delay, self.end, life, TrainerExit(signal=9))
+
+    def survivors(self, directory: str) -> list[Life]:
+        return [life for life in self.lives if life.directory == directory and life.end is None]
+
+    def end_survivors(self, lock: Path, timeout: float) -> bool:
+        """In the place of survivors.end_survivors: it kills what is left, and may have to look again."""
+        found = self.survivors(str(lock.parent))
+        if not found:
+            return True
+        self.world.reach("worker.survivor_ended")
+        if self.world.random.random() < 0.3:
+            self.world.loop.slept += timeout
+            return False
+        for life in found:
+            self.end(life, TrainerExit(signal=9))
+        return True
+
+
+@contextmanager
+def simulated_hosts(hosts: Hosts) -> Iterator[None]:
+    """Workers start their trainers on these hosts while it is open."""
+    replaced: list[tuple[Any, str, Any]] = [
+        (TrainerProcess, "start", hosts.start),
+        (recovery, "end_survivors", hosts.end_survivors),
+        (worker_module, "adopt_orphans", lambda: None),
+        (worker_module, "claim_subtree", lambda: None),
+        (worker_module, "find_gpus", lambda *_: []),
+        (worker_module, "measure", lambda *_: Capacity(cpus=4, memory_mib=8192)),
+        (socket, "gethostname", here),
+    ]
+    with ExitStack() as stack:
+        for owner, name, value in replaced:
+            stack.enter_context(patch.object(owner, name, value))
+        yield

@@ -1,0 +1,250 @@
+"""Schedules of the log alone: processes that decide, reserve keys, post and follow under faults."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from runspine.eventlog import ConflictError, EventLog, UnknownOutcomeError, Version
+from runspine.eventlog.chain import ChainVerifier
+from runspine.eventlog.connection import NatsUnreachableError
+from runspine.eventlog.decider import handle
+from runspine.eventlog.publisher import MESSAGE_ID
+from runspine.eventlog.reads import DIGEST
+from runspine.eventlog.streams import ensure_streams
+from runspine.eventlog.subjects import FACT_STREAMS, RUNS, WORK, key_subject, stream_of
+from runspine.ids import new_ulid
+from runspine.wire.v1.facts_pb2 import Commit, Fact, KeyReserved
+from tests.simulation.faults import Faults
+from tests.simulation.loop import StuckError
+from tests.simulation.world import Connected, World, here
+
+PROCESSES = ("p1", "p2", "p3")
+SUBJECTS = 3
+KEYS = 4
+OFFERS = 4
+COMMANDS = 7
+# How often the streams have one replica, and how often they had one before.
+SINGLE_SHARE = 0.2
+GROWN_SHARE = 0.1
+VIRTUAL_SECONDS = 240.0
+NOT_DONE = (NatsUnreachableError, UnknownOutcomeError, ConflictError)
+
+
+@dataclass
+class Ledger:
+    """What the processes got as replies, to be compared with what is stored."""
+
+    acknowledged: list[tuple[str, int, str]] = field(default_factory=list)
+    conflicts: list[tuple[str, Version, str]] = field(default_factory=list)
+    keys: list[tuple[str, str]] = field(default_factory=list)
+    offers: list[tuple[str, int]] = field(default_factory=list)
+    followed: list[list[int]] = field(default_factory=list)
+
+
+class WatchedLog:
+    """The log, with a note of each append's outcome."""
+
+    def __init__(self, log: EventLog, ledger: Ledger) -> None:
+        self._log = log
+        self._ledger = ledger
+        self.read = log.read
+        self.follow = log.follow
+        self.extent = log.extent
+
+    async def append(
+        self, subject: str, facts: Sequence[Fact], *, expected: Version, commit_id: str = ""
+    ) -> Version:
+        commit_id = commit_id or new_ulid()
+        try:
+            version = await self._log.append(subject, facts, expected=expected, commit_id=commit_id)
+        except ConflictError:
+            self._ledger.conflicts.append((subject, expected, commit_id))
+            raise
+        self._ledger.acknowledged.append((subject, version.sequence, commit_id))
+        return version
+
+
+class LogWriters:
+    """The workload of one schedule."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ledger = Ledger()
+        self.done: set[str] = set()
+        self.commands = 0
+        self.replicas = 1 if world.random.random() < SINGLE_SHARE else 3
+
+    async def main(self) -> None:
+        if self.replicas > 1 and self.world.random.random() < GROWN_SHARE:
+            async with self.world.connected("before") as connected:
+                await ensure_streams(connected.link, replicas=1)
+            self.world.reach("start.with_one_replica")
+        for name in PROCESSES:
+            self.world.start(name, self.process)
+        processes = dict.fromkeys(PROCESSES, self.process)
+        Faults(self.world, processes, restart=PROCESSES).plan(0.05, 2.0)
+        while len(self.done) < len(PROCESSES):
+            await asyncio.sleep(0.5)
+        self.world.cluster.heal()
+        await self._followers_catch_up()
+        self.verify()
+
+    async def process(self) -> None:
+        self.done.discard(here())
+        async with self.world.connected("writer") as connected:
+            await self._streams(connected)
+            log = WatchedLog(connected.log, self.ledger)
+            follower = asyncio.ensure_future(self._follow(log))
+            await asyncio.gather(
+                *(self._decide(log) for _ in range(2)), self._reserve(log), self._post(connected)
+            )
+            self.world.reached["publisher.resend"] += connected.publisher.resent
+            self.done.add(here())
+            await follower
+
+    async def _streams(self, connected: Connected) -> None:
+        """As a service that is started again when NATS does not answer."""
+        while True:
+            try:
+                await ensure_streams(connected.link, replicas=self.replicas)
+            except NatsUnreachableError:
+                self.world.reach("start.again")
+            else:
+                return
+
+    async def _decide(self, log: EventLog) -> None:
+        """Commands on shared subjects, as the orchestrator decides."""
+        for _ in range(COMMANDS):
+            subject = f"runs.r{self.world.random.randrange(SUBJECTS)}"
+            self.commands += 1
+            mine = Fact(at=self.commands)
+            try:
+                await handle(log, subject, lambda _, mine=mine: [mine], _count)  # type: ignore[misc]
+            except NOT_DONE as error:
+                self.world.reach(f"command.{type(error).__name__}")
+            await asyncio.sleep(self.world.random.choice((0.0, 0.01, 0.3, 0.6)))
+
+    async def _reserve(self, log: EventLog) -> None:
+        """The same keys at every process, as a client that repeats its submit elsewhere."""
+        for number in range(KEYS):
+            key = key_subject(hashlib.sha256(f"key {number}".encode()).hexdigest())
+            mine = [Fact(at=1, key_reserved=KeyReserved(run_id=new_ulid()))]
+            try:
+                reserved = await reserve(log, key, mine)
+            except NOT_DONE as error:
+                self.world.reach(f"key.{type(error).__name__}")
+            else:
+                self.ledger.keys.append((key, reserved.run_id))
+            await asyncio.sleep(self.world.random.choice((0.0, 0.002, 0.2, 0.5)))
+
+    async def _post(self, connected: Connected) -> None:
+        """One message id from every process, as offers are posted."""
+        for number in range(OFFERS):
+            headers = {MESSAGE_ID: f"offer-{number}"}
+            position = await connected.publisher.publish("work.default.1", b"offer", headers)
+            self.ledger.offers.append((f"offer-{number}", position))
+            await asyncio.sleep(self.world.random.choice((0.0, 0.001, 0.1, 0.6)))
+
+    async def _follow(self, log: EventLog) -> None:
+        seen: list[int] = []
+        self.ledger.followed.append(seen)
+        async for recorded in log.follow(RUNS):
+            seen.append(recorded.sequence)
+
+    async def _followers_catch_up(self) -> None:
+        """The readers that still run reach the end."""
+        alive = [node for node in self.world.nodes.values() if node.alive]
+        end = self.world.cluster.streams[RUNS].store.last
+        until = self.world.loop.now + 30.0
+        while sum(bool(seen) and seen[-1] >= end for seen in self.ledger.followed) < len(alive):
+            if self.world.loop.now > until:
+                self.world.problem("a reader of the log does not reach its end")
+                return
+            await asyncio.sleep(0.2)
+
+    # The verdict.
+
+    def verify(self) -> None:
+        for stream in FACT_STREAMS:
+            self._whole(stream)
+        self._acknowledged()
+        self._conflicts()
+        self._keys()
+        self._offers()
+        for seen in self.ledger.followed:
+            if seen != list(range(1, len(seen) + 1)):
+                self.world.problem(f"a reader saw positions {seen}")
+
+    def _stored(self, stream: str) -> list[tuple[int, str, Commit]]:
+        order = self.world.cluster.streams[stream].store.order
+        return [(one.sequence, one.subject, Commit.FromString(one.data)) for one in order]
+
+    def _whole(self, stream: str) -> None:
+        """A whole chain on every subject, and each commit once."""
+        verifier = ChainVerifier(stream)
+        for one in self.world.cluster.streams[stream].store.order:
+            verifier.feed(one.sequence, one.subject, one.data, bytes.fromhex(one.headers.get(DIGEST, "")))
+        for found in verifier.finish(0):
+            self.world.problem(f"chain: {found}")
+        ids = [commit.id for _, _, commit in self._stored(stream)]
+        if len(ids) != len(set(ids)):
+            self.world.problem(f"{stream}: a commit is stored twice")
+
+    def _acknowledged(self) -> None:
+        for subject, sequence, commit_id in self.ledger.acknowledged:
+            stored = self._stored(stream_of(subject))
+            if (sequence, subject, commit_id) not in [(s, of, commit.id) for s, of, commit in stored]:
+                self.world.problem(f"{subject}: acknowledged at {sequence} and not there")
+
+    def _conflicts(self) -> None:
+        """A conflict means that another commit stands in its place, and that nothing was stored."""
+        for subject, expected, commit_id in self.ledger.conflicts:
+            here = [commit for _, of, commit in self._stored(stream_of(subject)) if of == subject]
+            if commit_id in [commit.id for commit in here]:
+                self.world.problem(f"{subject}: a conflict was reported for a commit that is stored")
+            elif expected.number + 1 not in [commit.number for commit in here]:
+                self.world.problem(f"{subject}: a conflict after commit {expected.number}, the last one")
+
+    def _keys(self) -> None:
+        for key, run_id in self.ledger.keys:
+            stored = [commit for _, of, commit in self._stored(RUNS) if of == key]
+            runs = {fact.key_reserved.run_id for commit in stored for fact in commit.facts}
+            if runs != {run_id}:
+                self.world.problem(f"one key, several runs: {run_id} and {sorted(runs - {run_id})}")
+
+    def _offers(self) -> None:
+        stored: dict[str, list[int]] = {}
+        for one in self.world.cluster.streams[WORK].store.order:
+            stored.setdefault(one.headers[MESSAGE_ID], []).append(one.sequence)
+        for message_id, position in self.ledger.offers:
+            if stored.get(message_id) != [position]:
+                self.world.problem(f"{message_id}: posted at {position}, stored at {stored.get(message_id)}")
+
+
+async def reserve(log: EventLog, subject: str, mine: list[Fact]) -> KeyReserved:
+    """The run that a key stands for, as TrainerService reserves it."""
+    handled = await handle(log, subject, lambda first: [] if first else mine, _first)
+    assert handled.state is not None
+    return handled.state
+
+
+def _count(facts: Iterable[Fact], before: int | None) -> int:
+    return (before or 0) + sum(1 for _ in facts)
+
+
+def _first(facts: Iterable[Fact], before: KeyReserved | None) -> KeyReserved | None:
+    return before or next((fact.key_reserved for fact in facts), None)
+
+
+def run_log_schedule(seed: int, trace: bool = False) -> World:
+    """One schedule of the log."""
+    world = World(seed, trace=trace)
+    try:
+        world.run(LogWriters(world).main, VIRTUAL_SECONDS)
+    except StuckError as error:
+        world.problem(f"stuck: {error}")
+    world.over = True
+    return world

@@ -1,0 +1,274 @@
+"""An event loop with virtual time on which several nodes run in an order that a seed decides.
+
+Each node is a process: its callbacks run in the order in which they were scheduled, as asyncio promises.
+Between nodes anything is possible, so the seed picks the node that goes on. A killed node's callbacks are
+dropped, without any `finally`; a frozen node's wait. Nothing here takes real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from random import Random
+from typing import Any, TypeVar
+
+# What one callback takes, so that a loop that polls the clock comes to an end.
+CALLBACK_SECONDS = 1e-5
+# How long a call in another thread takes, at least and at most.
+THREAD_SECONDS = (0.0001, 0.003)
+
+Result = TypeVar("Result")
+
+
+class Node:
+    """One simulated process. A new incarnation of a killed one is another Node."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ready: deque[asyncio.Handle] = deque()
+        self.alive = True
+        self.frozen = False
+        # Added to the wall clock of this node.
+        self.skew = 0.0
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+OUTSIDE = Node("outside")
+NODE: ContextVar[Node] = ContextVar("NODE", default=OUTSIDE)
+
+
+class SimulatedFuture(asyncio.Future[Any]):
+    """A future whose hash is a counter: sets of futures have one order for one seed."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._number = next(loop.numbers)
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimulatedTask(asyncio.Task[Any]):
+    """The same for a task."""
+
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        loop: SimulatedLoop,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> None:
+        self._number = next(loop.numbers)
+        super().__init__(coro, loop=loop, name=name or f"task-{self._number}", context=context)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class StuckError(Exception):
+    """A schedule did more than it may, or waits for something that cannot come."""
+
+
+class SimulatedLoop(asyncio.AbstractEventLoop):
+    """Runs handles of all nodes until a task of the schedule has ended."""
+
+    def __init__(self, random: Random, most_callbacks: int = 2_000_000) -> None:
+        self.random = random
+        self.numbers = itertools.count()
+        self.now = 0.0
+        self.callbacks = 0
+        self.most_callbacks = most_callbacks
+        self.trace = hashlib.blake2b(digest_size=16)
+        self.lines: list[str] | None = None
+        self.crashes: list[str] = []
+        # Seconds that a blocking call in a thread has slept.
+        self.slept = 0.0
+        self._nodes: list[Node] = [OUTSIDE]
+        self._timers: list[tuple[float, int, asyncio.TimerHandle, Node]] = []
+        self._serial = itertools.count()
+        # Kept until the end of the schedule: a collected coroutine would run its `finally`.
+        self._kept: list[Any] = []
+        OUTSIDE.ready.clear()
+
+    def add_node(self, name: str) -> Node:
+        node = Node(name)
+        self._nodes.append(node)
+        return node
+
+    def kill(self, node: Node) -> None:
+        """kill -9: nothing of the node runs any more, and no `finally`."""
+        node.alive = False
+        self._kept.append(list(node.ready))
+        node.ready.clear()
+        self._nodes.remove(node)
+        self.note(f"kill {node.name}")
+
+    def freeze(self, node: Node, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after so many seconds."""
+        node.frozen = True
+        self.note(f"freeze {node.name} {seconds:.3f}")
+        self.after(seconds, self._thaw, node)
+
+    def _thaw(self, node: Node) -> None:
+        node.frozen = False
+
+    def note(self, text: str | bytes) -> None:
+        """Add to the trace, by whose digest two runs of a seed are compared."""
+        raw = text if isinstance(text, bytes) else text.encode()
+        self.trace.update(raw)
+        if self.lines is not None:
+            self.lines.append(f"{self.now:10.6f} {raw.decode(errors='replace')[:300]}")
+
+    def spawn(self, node: Node, coro: Coroutine[Any, Any, Result], name: str = "") -> asyncio.Task[Result]:
+        """Run a coroutine as part of a node."""
+        context = copy_context()
+        context.run(NODE.set, node)
+        return self.create_task(coro, name=name or None, context=context)
+
+    def after(self, seconds: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+        """Call from outside of every node: what the network, the servers and the faults do."""
+        return self.call_at(self.now + seconds, callback, *args, context=_OUTSIDE_CONTEXT)
+
+    def within(self, node: Node, callback: Callable[..., object], *args: Any) -> None:
+        """Call as part of a node, soon."""
+        context = copy_context()
+        context.run(NODE.set, node)
+        self.call_soon(callback, *args, context=context)
+
+    # What asyncio asks of a loop.
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        node = context.get(NODE, OUTSIDE) if context is not None else NODE.get()
+        if node.alive:
+            node.ready.append(handle)
+        else:
+            self._kept.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        node = context.get(NODE, OUTSIDE) if context is not None else NODE.get()
+        heapq.heappush(self._timers, (when, next(self._serial), handle, node))
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return SimulatedFuture(self)
+
+    def create_task(
+        self, coro: Any, *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        task = SimulatedTask(coro, self, name, context)
+        self._kept.append(task)
+        return task
+
+    def run_in_executor(self, _: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Runs at once; the result arrives later, or never when the node is killed before."""
+        future = self.create_future()
+        self.slept = 0.0
+        try:
+            result, error = func(*args), None
+        except Exception as raised:  # noqa: BLE001 - it is raised where the future is awaited
+            result, error = None, raised
+        delay = self.random.uniform(*THREAD_SECONDS) + self.slept
+        self.call_later(delay, _settle, future, result, error)
+        return future
+
+    async def create_unix_server(self, *_: Any, **__: Any) -> Any:
+        raise OSError("a simulated machine has no sockets")
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is not None and "never retrieved" not in context.get("message", ""):
+            self.crashes.append(f"{NODE.get()}: {context.get('message')}: {error!r}")
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer is dropped when it is due."""
+
+    def run_until(self, main: asyncio.Future[Result], until: float) -> Result:
+        """Run until the future is done. Raises StuckError after so many virtual seconds or callbacks."""
+        asyncio.events._set_running_loop(self)
+        try:
+            while not main.done():
+                if not self._step():
+                    raise StuckError("nothing is left to do")
+                if self.now > until or self.callbacks > self.most_callbacks:
+                    raise StuckError(f"not done after {self.now:.1f} s and {self.callbacks} callbacks")
+            return main.result()
+        finally:
+            asyncio.events._set_running_loop(None)
+
+    def _step(self) -> bool:
+        """One callback of one node; False when there is nothing to do."""
+        self._wake()
+        while True:
+            ready = [node for node in self._nodes if node.ready and not node.frozen]
+            if ready:
+                break
+            if not self._timers:
+                return False
+            self.now = max(self.now, self._timers[0][0])
+            self._wake()
+        node = ready[0] if len(ready) == 1 else ready[int(self.random.random() * len(ready))]
+        handle = node.ready.popleft()
+        if handle.cancelled():
+            return True
+        self.callbacks += 1
+        self.now += CALLBACK_SECONDS
+        self.trace.update(f"{self.now:.6f}{node.name}".encode())
+        handle._run()
+        return True
+
+    def _wake(self) -> None:
+        timers = self._timers
+        while timers and timers[0][0] <= self.now:
+            _, _, handle, node = heapq.heappop(timers)
+            if handle.cancelled():
+                continue
+            if node.alive:
+                node.ready.append(handle)
+            else:
+                self._kept.append(handle)
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+_OUTSIDE_CONTEXT = copy_context()
+_OUTSIDE_CONTEXT.run(NODE.set, OUTSIDE)

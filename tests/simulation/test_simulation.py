@@ -1,0 +1,53 @@
+"""A bounded part of the search, the seeds that once failed, and proof that the simulator finds known faults.
+
+Each search is a process of its own, because the order of sets of text is part of a schedule.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.kit.paths import ROOT
+from tests.simulation.campaign import kept_seeds
+
+SEARCH_SECONDS = 10
+# New seeds on each day; a failing one is printed with the command that replays it.
+FIRST_SEED = 1_000_000 + int.from_bytes(os.urandom(3), "big")
+
+
+def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+
+
+def test_no_schedule_breaks_a_promise() -> None:
+    found = simulation("--seconds", str(SEARCH_SECONDS), "--first", str(FIRST_SEED))
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "0 violations" in found.stdout
+
+
+def test_one_seed_is_one_schedule() -> None:
+    replays = [simulation("--seed", "7") for _ in range(2)]
+    assert replays[0].returncode == 0, replays[0].stdout + replays[0].stderr
+    assert replays[0].stdout == replays[1].stdout
+    assert simulation("--seed", "8").stdout != replays[0].stdout
+
+
+def test_schedules_that_once_failed() -> None:
+    by_kind: dict[str, list[str]] = {}
+    for kind, seed, _ in kept_seeds():
+        by_kind.setdefault(kind, []).append(str(seed))
+    for kind, seeds in by_kind.items():
+        found = simulation("--kind", kind, "--seeds", *seeds)
+        assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("fault", ["transient-refused", "reads-that-lag"])
+def test_a_fault_that_is_switched_back_on_is_found(fault: str) -> None:
+    found = simulation("--kind", "log", "--inject", fault, "--seconds", "30", "--until-found")
+    assert found.returncode == 1, found.stdout + found.stderr
+    assert "FAILED: python -m tests.simulation --kind log --seed" in found.stdout
