@@ -19,6 +19,8 @@ from runspine.eventlog.streams import ensure_streams, wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import LeaseTimeouts
+from runspine.services.orchestrator.edges.cache_requests import CacheRequests
+from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
@@ -146,16 +148,22 @@ class ControlPlane:
             await projector.start()
             offers = OfferStream(link, connected.publisher, 2.0)
             scheduler = Scheduler(log, link, board, projector, offers, timeouts=TIMEOUTS, window=8)
-            calls = TrainerCalls(log, board, projector, scheduler, {RUNNER: SimulatedRunner().info()})
-            self.exchange.serve(TrainerServicer(calls))
-            await run_together(
-                projector.follow(RUNS),
-                projector.follow(ATTEMPTS),
-                scheduler.follow_beats(),
-                scheduler.run_reactions(),
-                scheduler.run_leases(),
-                scheduler.run_offers(),
-            )
+            checks, caches = LaunchChecks(link, board), CacheRequests(link, log, board, projector)
+            installed = {RUNNER: SimulatedRunner().info()}
+            calls = TrainerCalls(log, board, projector, scheduler, installed, checks, caches)
+            async with checks.open():
+                self.exchange.serve(TrainerServicer(calls))
+                await self._follow_and_decide(projector, scheduler)
+
+    async def _follow_and_decide(self, projector: Projector, scheduler: Scheduler) -> None:
+        await run_together(
+            projector.follow(RUNS),
+            projector.follow(ATTEMPTS),
+            scheduler.follow_beats(),
+            scheduler.run_reactions(),
+            scheduler.run_leases(),
+            scheduler.run_offers(),
+        )
 
     async def worker(self) -> None:
         """As `python -m runspine.services.worker`."""

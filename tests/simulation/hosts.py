@@ -15,9 +15,13 @@ from unittest.mock import patch
 from runspine.runners import Launch
 from runspine.services.worker import worker as worker_module
 from runspine.services.worker.attempt import recovery
+from runspine.services.worker.claim.preflight import PreflightResponder
+from runspine.services.worker.machine import status as machine_status
 from runspine.services.worker.process.cgroup import Hits
 from runspine.services.worker.process.trainer_process import TrainerExit, TrainerProcess
 from runspine.wire.v1.facts_pb2 import Capacity
+from runspine.wire.v1.preflight_pb2 import PreflightRequest
+from runspine.wire.v1.run_pb2 import MachineStatus
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 from tests.simulation.loop import NODE
@@ -155,6 +159,21 @@ class Hosts:
         return True
 
 
+def checked_at_once(responder: PreflightResponder, request: PreflightRequest) -> Any:
+    """In the place of a launch check's own thread, as for every other thread."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def work() -> None:
+        responder._running -= 1
+        if not done.done():
+            done.set_result(responder._checker.check(request))
+        responder._next()
+
+    loop.call_soon(work)
+    return done
+
+
 @contextmanager
 def simulated_hosts(hosts: Hosts) -> Iterator[None]:
     """Workers start their trainers on these hosts while it is open."""
@@ -165,6 +184,8 @@ def simulated_hosts(hosts: Hosts) -> Iterator[None]:
         (worker_module, "claim_subtree", lambda: None),
         (worker_module, "find_gpus", lambda *_: []),
         (worker_module, "measure", lambda *_: Capacity(cpus=4, memory_mib=8192)),
+        (machine_status, "measure_machine", lambda *_: MachineStatus()),
+        (PreflightResponder, "_in_thread", checked_at_once),
         (socket, "gethostname", here),
     ]
     with ExitStack() as stack:

@@ -55,11 +55,19 @@ class WatchedLog:
         self.extent = log.extent
 
     async def append(
-        self, subject: str, facts: Sequence[Fact], *, expected: Version, commit_id: str = ""
+        self,
+        subject: str,
+        facts: Sequence[Fact],
+        *,
+        expected: Version,
+        commit_id: str = "",
+        stream_end: int | None = None,
     ) -> Version:
         commit_id = commit_id or new_ulid()
         try:
-            version = await self._log.append(subject, facts, expected=expected, commit_id=commit_id)
+            version = await self._log.append(
+                subject, facts, expected=expected, commit_id=commit_id, stream_end=stream_end
+            )
         except ConflictError:
             self._ledger.conflicts.append((subject, expected, commit_id))
             raise
