@@ -21,6 +21,7 @@ from runspine.services.artifacts.edges.object_store import ObjectStore
 from runspine.services.artifacts.edges.pruner import Pruner
 from runspine.storage.artifact_blobs import ArtifactS3Blobs
 from runspine.storage.keys import trash_key
+from runspine.tasks import cancel_and_wait
 from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.artifacts_pb2 import JanitorTerm
 from runspine.wire.v1.facts_pb2 import RetentionProfile
@@ -194,7 +195,9 @@ async def test_the_server_refuses_a_prune_of_a_term_whose_end_was_not_read_yet(
         await pruner.carry_out(plan, "janitor", term)
     assert lease.held() is None
     # A person's prune is nobody's term.
+    following = asyncio.create_task(projector.follow(ARTIFACTS))
     assert len((await pruner.carry_out(plan, "anna")).items) == 2
+    await cancel_and_wait(following)
     assert await terms_of_prunes(rig) == [(0, 2), (0, 2)]
 
 
