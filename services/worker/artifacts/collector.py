@@ -178,10 +178,8 @@ class ArtifactCollector:
                 await self._collect(waiting)
                 self._announced.done(*(each.number for each in waiting))
             finally:
-                for each in waiting:
+                for _ in waiting:
                     self._queue.task_done()
-                    self._waiting[_file_of(each.event)] -= 1
-                self._waiting = +self._waiting
 
     async def _collect(
         self, announcements: Sequence[Announcement], unless: Collection[tuple[str, str]] = ()
@@ -190,7 +188,7 @@ class ArtifactCollector:
         left = list(announcements)
         while left:
             examined = await asyncio.to_thread(self._examine, left, unless)
-            left = left[examined.count :]
+            collected, left = left[: examined.count], left[examined.count :]
             for path, why in examined.refused:
                 UPLOADS.labels("refused").inc()
                 await self._note(f"artifact {path[:200]} is not uploaded: {why}")
@@ -198,6 +196,8 @@ class ArtifactCollector:
                     self._uploads.give_up(self._run_id, self._attempt, path, why)
             self._known.update((intent.path, intent.digest) for intent in examined.intents)
             await self._uploads.add(*examined.intents)
+            # At once: a file is either uncollected or due, and the end of the attempt counts both.
+            self._waiting -= Counter(_file_of(each.event) for each in collected if each.number)
 
     def _examine(
         self, announcements: Sequence[Announcement], unless: Collection[tuple[str, str]]

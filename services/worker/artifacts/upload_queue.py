@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import Counter
 
 from runspine.domain.artifact_kinds import CHECKPOINT
@@ -14,7 +15,9 @@ class UploadQueue:
 
     def __init__(self) -> None:
         self.due: dict[str, Intent] = {}
-        self._queued: list[tuple[bool, str]] = []
+        # By arrival: ids of the same millisecond have no order, and the newest of several files is the last.
+        self._numbers = itertools.count()
+        self._queued: list[tuple[bool, int, str]] = []
         self._postponed: list[tuple[float, str]] = []
         self._of_run: Counter[str] = Counter()
         self._checkpoints_of_run: Counter[str] = Counter()
@@ -36,7 +39,7 @@ class UploadQueue:
         while self._postponed and self._postponed[0][0] <= now:
             self._enqueue(self.due[heapq.heappop(self._postponed)[1]])
         if self._queued:
-            return self.due[heapq.heappop(self._queued)[1]]
+            return self.due[heapq.heappop(self._queued)[2]]
         return self.due[heapq.heappop(self._postponed)[1]]
 
     def postpone(self, intent: Intent, until: float) -> None:
@@ -57,7 +60,7 @@ class UploadQueue:
         return self._checkpoints_of_run[run_id]
 
     def _enqueue(self, intent: Intent) -> None:
-        heapq.heappush(self._queued, (intent.kind != CHECKPOINT, intent.id))
+        heapq.heappush(self._queued, (intent.kind != CHECKPOINT, next(self._numbers), intent.id))
 
     def _count(self, intent: Intent, change: int) -> None:
         counters = [self._of_run]
