@@ -84,6 +84,8 @@ def _download(dataset_id: str, folder: Path, report: ReportBytes) -> None:
             f"{dataset_id} cannot be downloaded from Minari's remote: {problems[0]}. Without a network, copy "
             f"its folder here and give the path, or put it into {_local_folder()}"
         )
+    size = _bytes_in(folder)
+    report(size, size)
 
 
 def _fetch(dataset_id: str, folder: Path, total: list[int], problems: list[str]) -> None:
