@@ -108,7 +108,7 @@ def bad_specs(trained: str, dataset: str) -> dict[str, tuple[dict[str, Any], str
         "a dataset of another env": (
             {"runner": "corl", "algo": "bc", "env": "MountainCarContinuous-v0", "total_steps": 10,
              "dataset": {"name": "swing", "digest": dataset}},
-            "spec.dataset", "set env: Pendulum-v1",
+            "spec.env", "set env: Pendulum-v1",
         ),
         "CUDA without a GPU": (
             {**CARTPOLE, "params": {"require_cuda": True}}, "spec.params.require_cuda", "set gpus to 1",
