@@ -27,7 +27,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 # Modules are compiled once, not by each of the thousands of processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-test: $(VENV)/.dev ## run the tests (eight minutes on two cores)
+test: $(VENV)/.dev ## run the tests (ten minutes on two cores)
 	$(BIN)/python -m pytest -q -m "not chaos and not alone and not long" -n $(JOBS) $(SHARED)
 	$(BIN)/python -m pytest -q -m "chaos and not long" -n 2 $(SHARED) tests/chaos
 	$(BIN)/python -m pytest -q -m "alone and not long" $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
