@@ -75,9 +75,18 @@ bench: $(VENV)/.dev $(if $(filter build/peers/%,$(PEERS)),build/peers/.asked) ##
 # How long `make chaos` goes on, and each target of `make fuzz`; the seed of chaos, another each time when none is given.
 SECONDS ?= 600
 SEED ?=
+# `box`: one of each service. `cluster`: the replicas of deploy/k8s/base on hosts of their own; needs root.
+# OLDER is a Python with an older release, which services of the cluster are changed to and back.
+TOPOLOGY ?= box
+PARTITIONS ?= 1
+OLDER ?=
 
-chaos: $(VENV)/.dev ## break everything at random under fifty runs: make chaos SECONDS=1800 SEED=7
+chaos: $(VENV)/.dev ## break everything at random: make chaos SECONDS=1800 SEED=7 TOPOLOGY=cluster
+ifeq ($(TOPOLOGY),cluster)
+	$(BIN)/python -m tests.chaos.cluster --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --partitions $(PARTITIONS) --older "$(OLDER)"
+else
 	RUNSPINE_CHAOS_SECONDS=$(SECONDS) RUNSPINE_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -m chaos -q -s tests/chaos/mixed
+endif
 
 fuzz: $(VENV)/.dev ## hostile input for each reader, SECONDS=600 long; what breaks one is kept in tests/corpus
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ class Meeting:
     """What the callers share: runs, keys, and the specs that were given with them."""
 
     spec: Callable[[int], RunSpec]
+    # Labels of all these runs, where others have runs of their own.
+    labels: Mapping[str, str] = field(default_factory=dict)
     runs: list[str] = field(default_factory=list)
     keys: list[wire.SubmitRequest] = field(default_factory=list)
     # Keys that are not answered yet, for a second client at the same time.
@@ -56,6 +58,7 @@ class Caller:
         recording: Recording,
         seed: int,
         auth: Sequence[Any] = (),
+        calls: Mapping[str, float] = CALLS,
     ) -> None:
         self._meeting = meeting
         self._address = address
@@ -63,6 +66,7 @@ class Caller:
         self._recording = recording
         self._chance = random.Random(f"{seed} {session}")
         self._auth = list(auth)
+        self._calls = calls
 
     async def call_until(self, stop: asyncio.Event, pause: float = 0.0) -> None:
         """Call at random; an error is recorded, and another call follows."""
@@ -77,7 +81,7 @@ class Caller:
 
     async def _one(self, stub: Any) -> None:
         runs = self._meeting.runs
-        kind = self._chance.choices(list(CALLS), list(CALLS.values()))[0] if runs else "submit"
+        kind = self._chance.choices(list(self._calls), list(self._calls.values()))[0] if runs else "submit"
         more = {"metadata": self._auth, "timeout": CALL_SECONDS}
         run_id = self._chance.choice(runs) if runs else ""
         match kind:
@@ -90,7 +94,7 @@ class Caller:
             case "get":
                 await stub.Get(wire.GetRequest(run_id=run_id), **more)
             case "list":
-                await stub.List(wire.ListRequest(page_size=MAX_KNOWN), **more)
+                await stub.List(wire.ListRequest(page_size=MAX_KNOWN, labels=self._meeting.labels), **more)
             case "priority":
                 value = self._chance.randint(0, 100)
                 await stub.SetPriority(wire.SetPriorityRequest(run_id=run_id, priority=value), **more)

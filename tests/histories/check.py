@@ -115,7 +115,10 @@ def _by_key(history: list[Call]) -> dict[str, list[Call]]:
 
 
 def _by_run(history: list[Call], by_key: dict[str, list[Call]]) -> dict[str, list[Call]]:
-    """A submit without a reply belongs to the run that its key turned out to be."""
+    """A submit without a reply belongs to the run that its key turned out to be.
+
+    When no call of the key was answered, it may be any run that was seen and no submit was answered with.
+    """
     found: defaultdict[str, list[Call]] = defaultdict(list)
     for call in history:
         for run_id in call.seen or ([call.run_id] if call.run_id else []):
@@ -126,4 +129,9 @@ def _by_run(history: list[Call], by_key: dict[str, list[Call]]) -> dict[str, lis
             if call.outcome == "unknown":
                 for run_id in runs:
                     found[run_id].append(call)
+    unanswered = [call for some in by_key.values() if not any(each.seen for each in some) for call in some]
+    for some in found.values():
+        if not any(call.operation == "submit" for call in some):
+            first = min(call.end for call in some)
+            some += [call for call in unanswered if call.start <= first]
     return found

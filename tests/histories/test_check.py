@@ -59,6 +59,8 @@ REFUSED = {
     "two runs for one key, at the same time": [submit(0, 2), submit(1, 3, run="r2")],
     "the second submit made it again": [MADE, submit(2, 3)],
     "nothing made by the only submit": [submit(0, 1, created=False)],
+    "a run that nobody submitted": [get(2, 3)],
+    "a run seen before the only submit": [get(0, 1, session="b"), submit(2, 3, outcome="unknown")],
     "a cancel undone": [MADE, cancel(2, 3), get(4, 5, "QUEUED")],
     "a cancel undone by a requeue": [
         MADE, get(2, 3, "RUNNING"), cancel(4, 5, "CANCELLING"), get(6, 7, "QUEUED", attempt=2)],
@@ -96,6 +98,7 @@ ACCEPTED = {
     "a cancel without a reply": [
         MADE, cancel(2, 3, outcome="unknown"), get(4, 5, "RUNNING"), get(6, 7, "CANCELLED")],
     "a submit without a reply, asked again": [submit(0, 1, outcome="unknown"), submit(2, 3, created=False)],
+    "a submit without a reply whose run is only seen": [submit(0, 1, outcome="unknown"), get(2, 3)],
     "a submit without a reply that did nothing": [submit(0, 1, outcome="unknown"), submit(2, 3)],
     "one key at the same time": [submit(0, 2), submit(1, 3, created=False)],
     "labels at the same time": [

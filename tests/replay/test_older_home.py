@@ -1,7 +1,4 @@
-"""A home and a log made by an older commit, read by this one: runs, charts, checkpoints, replay, evaluation.
-
-`RUNSPINE_TEST_OLDER=COMMIT` names the commit; by default the last one before the tree was reorganised.
-"""
+"""A home and a log of an older commit, read by this one: runs, charts, checkpoints, replay, evaluation."""
 
 from __future__ import annotations
 
@@ -17,25 +14,19 @@ from typing import Any
 
 import pytest
 
-from tests.kit.wheel import editable_virtualenv
+from tests.kit.older import missing, older_python
+from tests.kit.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
-OLDER = os.environ.get("RUNSPINE_TEST_OLDER", "71ef573")
 # What both must answer alike, with the run's id at the end.
 QUESTIONS = (("metrics",), ("episodes",), ("show",), ("checkpoints", "list", "--run"), ("artifacts", "list"))
 
 CHANGING = ("checked_at",)
 
 
-def _has(commit: str) -> bool:
-    asked = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True).returncode == 0
-
-
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(not _has(OLDER), reason=f"this clone does not hold commit {OLDER}"),
+    pytest.mark.skipif(bool(missing()), reason=missing()),
 ]
 
 
@@ -64,10 +55,7 @@ class Release:
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Release:
     folder = tmp_path_factory.mktemp("older")
-    tree = folder / "tree"
-    subprocess.run(["git", "clone", "--quiet", "--no-checkout", str(ROOT), str(tree)], check=True)
-    subprocess.run(["git", "checkout", "--quiet", OLDER], cwd=tree, check=True)
-    return Release(editable_virtualenv(folder / "venv", tree) / "python", folder / "home")
+    return Release(older_python(folder), folder / "home")
 
 
 def _wait_until_verified(release: Release, run_id: str) -> None:

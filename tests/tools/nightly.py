@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kit.paths import ROOT
+from tests.kit.servers.network import missing as missing_network
 from tests.model.verify import missing as missing_spin
 
 PYTEST = ("-m", "pytest", "-q", "--timeout=900")
@@ -69,6 +70,11 @@ def parts(seconds: int) -> list[Part]:
             "faults at random",
             (*PYTEST, "-s", "-m", "chaos", f"--timeout={seconds + 900}", "tests/chaos/mixed"),
             environment={"RUNSPINE_CHAOS_SECONDS": str(seconds)},
+        ),
+        Part(
+            "faults in a cluster",
+            ("-m", "tests.chaos.cluster", "--seconds", str(seconds)),
+            missing_network,
         ),
         Part("model of claims", ("-m", "tests.model", "--faults", "3"), missing_spin),
         Part("simulation", ("-m", "tests.simulation", "--seconds", searched, "--jobs", "2")),

@@ -25,7 +25,9 @@ from tests.chaos.mixed.verdict import Asked
 from tests.kit.client import PatientClient
 
 TRAINER = Path(__file__).with_name("trainer.py")
-ENDED = {COMPLETED, FAILED, CANCELLED}
+UNDER_WAY = ("SUBMITTED", "QUEUED", "RUNNING", "STALE", "CANCELLING")
+# Other clients may have runs of their own.
+LABELS = {"of": "the workload"}
 LENGTH = 20
 # How often, twice a second, a run is cancelled.
 CANCELS = 0.05
@@ -134,9 +136,9 @@ class Workload:
         found: list[str] = []
         token = ""
         while True:
-            request = wire.ListRequest(page_size=1000, page_token=token)
+            request = wire.ListRequest(labels=LABELS, phases=UNDER_WAY, page_size=1000, page_token=token)
             page = await self._client.call("List", request, 120)
-            found += [each.run.id for each in page.runs if each.run.phase not in ENDED]
+            found += [each.run.id for each in page.runs]
             if not (token := page.next_page_token):
                 return found
 
@@ -145,7 +147,7 @@ class Workload:
         episodes, code = self._chance.randint(5, 30), 3 if self._chance.random() < 0.15 else 0
         pause = self._chance.choice(PAUSES)
         words = [str(self._ledger), str(episodes), str(LENGTH), str(pause), str(code)]
-        spec = RunSpec(runner="script", command=["python", str(TRAINER), *words])
+        spec = RunSpec(runner="script", command=["python", str(TRAINER), *words], labels=LABELS)
         request = wire.SubmitRequest(spec=spec, idempotency_key=f"mixed-{number}")
         run = (await self._client.call("Submit", request, 120)).run
         ends = frozenset({FAILED if code else COMPLETED})

@@ -228,9 +228,9 @@ class NatsCluster:
 
     def wait_until_whole(self) -> None:
         """Until every node is up, one leads, and every replica has what its leader has."""
-        _wait(self._whole, "the cluster is not whole", self)
+        _wait(self.is_whole, "the cluster is not whole", self)
 
-    def _whole(self) -> bool:
+    def is_whole(self) -> bool:
         return self.meta_leader() is not None and all(
             (node.ask("healthz") or {}).get("status") == "ok" for node in self.nodes
         )

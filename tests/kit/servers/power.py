@@ -39,19 +39,25 @@ class PowerDomain:
             os.close(folder)
 
 
+def new_disk(image: Path, place: Path) -> PowerDomain:
+    """An empty file system in `image`, mounted at `place`. Raises OSError or CalledProcessError."""
+    place.mkdir(exist_ok=True)
+    with image.open("wb") as file:
+        file.truncate(SIZE)
+    domain = PowerDomain(image, place)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
+    domain.mount()
+    return domain
+
+
 @contextmanager
 def power_domain(folder: Path) -> Iterator[PowerDomain]:
     """Mounted; skips the test where that is not allowed."""
     if os.geteuid() != 0:
         pytest.skip("a simulated loss of power needs root, to mount a file system of its own")
     image, place = folder / "disk.img", folder / "disk"
-    place.mkdir()
-    with image.open("wb") as file:
-        file.truncate(SIZE)
-    domain = PowerDomain(image, place)
     try:
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
-        domain.mount()
+        domain = new_disk(image, place)
     except (OSError, subprocess.CalledProcessError) as error:
         emitted = getattr(error, "stderr", b"") or str(error).encode()
         pytest.skip(f"no loop device can be mounted here: {emitted.decode().strip()}")
