@@ -84,6 +84,7 @@ class LogWriters:
         self.done: set[str] = set()
         self.commands = 0
         self.replicas = 1 if world.random.random() < SINGLE_SHARE else 3
+        self._decoded: dict[str, list[tuple[int, str, Commit]]] = {}
 
     async def main(self) -> None:
         if self.replicas > 1 and self.world.random.random() < GROWN_SHARE:
@@ -187,8 +188,13 @@ class LogWriters:
                 self.world.problem(f"a reader saw positions {seen}")
 
     def _stored(self, stream: str) -> list[tuple[int, str, Commit]]:
-        order = self.world.cluster.streams[stream].store.order
-        return [(one.sequence, one.subject, Commit.FromString(one.data)) for one in order]
+        """Decoded once: nothing is appended while the verdict is found."""
+        if stream not in self._decoded:
+            order = self.world.cluster.streams[stream].store.order
+            self._decoded[stream] = [
+                (one.sequence, one.subject, Commit.FromString(one.data)) for one in order
+            ]
+        return self._decoded[stream]
 
     def _whole(self, stream: str) -> None:
         """A whole chain on every subject, and each commit once."""

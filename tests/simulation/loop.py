@@ -230,7 +230,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def _step(self) -> bool:
         """One callback of one node; False when there is nothing to do."""
-        self._wake()
+        if self._timers and self._timers[0][0] <= self.now:
+            self._wake()
         while True:
             ready = [node for node in self._nodes if node.ready and not node.frozen]
             if ready:
