@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import tutorial
-from tests.kit.wheel import (
+from tests.kit.releases.wheel import (
     borrowing_virtualenv,
     build,
     copy_tree,

@@ -18,7 +18,7 @@ from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, Phase
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
-from tests.kit.older import missing, older_python, services_of
+from tests.kit.releases.older import missing, older_python, services_of
 from tests.kit.servers.nats import NatsServer, free_port
 
 pytestmark = [
@@ -119,7 +119,7 @@ def test_an_orchestrator_of_one_release_and_a_worker_of_the_other_finish_runs(
     with releases.orchestrator(deciding) as stub, releases.worker(training, "w1"):
         ids = [submit(stub, number) for number in range(3)]
         until(stub, ids[:2], COMPLETED)
-        # Told to stop by the other release.
+        # Stopped by the other release.
         until(stub, ids[2:], COMPLETED)
         last = submit(stub, 9)
         stub.Cancel(wire.CancelRequest(run_id=last))

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.older import missing, older_python
 from tests.kit.paths import ROOT
+from tests.kit.releases.older import missing, older_python
 
 # What both must answer alike, with the run's id at the end.
 QUESTIONS = (("metrics",), ("episodes",), ("show",), ("checkpoints", "list", "--run"), ("artifacts", "list"))

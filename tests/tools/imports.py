@@ -15,6 +15,7 @@ SHARED = (
     "tests.tools",
     "tests.drift",
     "tests.fuzz",
+    "tests.chaos.cluster",
     "tests.chaos.mixed",
     "tests.histories",
     "tests.model",

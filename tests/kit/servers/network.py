@@ -2,7 +2,7 @@
 
 Needs root and `ip`, and runs where nothing leads outside: in a network namespace that the test made first
 (`own_network`), so that no packet can leave it. A cut is silent, as a pulled cable behind a switch is: no
-side is told, connections stay open until somebody gives up.
+side gets an error, connections stay open until somebody gives up.
 """
 
 from __future__ import annotations

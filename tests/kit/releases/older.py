@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from tests.kit.paths import ROOT
-from tests.kit.wheel import editable_virtualenv
+from tests.kit.releases.wheel import editable_virtualenv
 
 OLDER = os.environ.get("RUNSPINE_TEST_OLDER", "71ef573")
 
