@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-# Promises for one fault at a time. nats-servers elect a new leader 4 to 9 s after the old one last answered
-# of; there is no setting for that.
+# Promises for one fault at a time. nats-servers elect a new leader 4 to 9 s after the old one last answered;
+# there is no setting for that.
 ELECTION_SECONDS = 10.0
 KILLED_ORCHESTRATOR_SECONDS = 2.0
 ANY_SECONDS = 5.0
