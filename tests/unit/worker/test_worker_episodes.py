@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
+from runspine.services.worker.telemetry.assembly.episodes import MAX_AGENTS
+from runspine.text.facts import progress_parts
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import STDOUT, Batch, Episode
 from tests.kit.samples.protocol import STEPS, base
@@ -171,3 +173,32 @@ def test_episodes_of_the_training_are_counted_once_and_those_before_it_included(
     assert trainer.recording.episodes_trained == 12
     # Counted by the worker, whatever the trainer states.
     assert [each["episodes"] for each in files] == [10, 12]
+
+
+def test_returns_of_agents_that_play_against_each_other_have_no_mean() -> None:
+    trainer = Trainer()
+    for number in range(3):
+        for agent, value in (("left", -20.0), ("right", 20.0)):
+            trainer.step(f"{number}", 0, value, end=True, agent=agent)
+    trainer.at += 3 * SECOND
+    batches = [Batch.FromString(r.payload) for r in trainer.recording.cut(trainer.at, everything=True)]
+    progress = trainer.recording.progress(trainer.at)
+    assert not progress.HasField("mean_return")
+    assert dict(progress.agent_returns) == {"left": -20.0, "right": 20.0}
+    series = {block.name: list(block.values) for batch in batches for block in batch.metrics.blocks}
+    assert series == {"episode/return/left": [-20.0] * 3, "episode/return/right": [20.0] * 3}
+    assert "left -20, right 20" in ", ".join(progress_parts(progress))
+
+
+def test_one_agent_with_a_name_has_a_mean() -> None:
+    trainer = Trainer()
+    trainer.step("0", 0, 5.0, end=True, agent="only")
+    assert trainer.recording.progress(trainer.at).mean_return == 5.0
+    assert not trainer.recording.progress(trainer.at).agent_returns
+
+
+def test_agents_without_end_do_not_fill_the_memory() -> None:
+    trainer = Trainer()
+    for number in range(MAX_AGENTS + 50):
+        trainer.step(f"{number}", 0, 1.0, end=True, agent=f"agent-{number}")
+    assert len(trainer.recording.progress(trainer.at).agent_returns) == MAX_AGENTS

@@ -48,6 +48,8 @@ from runspine.wire.v1.telemetry_pb2 import (
 )
 
 CUT_OBSERVATIONS = "observations of more than 200 KB do not fit into a batch: hashes are kept instead"
+# Series of the returns of one agent, when there are several.
+AGENT_RETURN = "episode/return/"
 MALFORMED_LINE = "the next line looks like telemetry but cannot be read"
 MALFORMED_HINT = "it and others like it are kept as log lines and counted; docs/protocol.md has every field"
 
@@ -163,12 +165,21 @@ class BatchAssembler:
         if everything or final:
             for episode in self._episodes.take(at, final=final):
                 self._batcher.add_episode(episode)
+                self._add_agent_return(episode)
         records = self._batcher.cut(everything=everything or final)
         if self._observations.cut and not self._cut_reported:
             self._cut_reported = True
             self.log_line(CUT_OBSERVATIONS, at)
             records += self._batcher.cut(everything=everything or final)
         return records
+
+    def _add_agent_return(self, episode: Episode) -> None:
+        """The return of one of several agents as a point of a series of its own."""
+        if episode.agent_id in self._episodes.agent_returns:
+            points = {f"{AGENT_RETURN}{episode.agent_id}": float(getattr(episode, "return"))}
+            step = episode.global_step or self._pace.step
+            self._batcher.add_metrics(MetricsEvent(points, None, episode.ended_at), step)
+            self._counts.metrics += 1
 
     @property
     def counts(self) -> Counts:
@@ -181,6 +192,7 @@ class BatchAssembler:
         progress = self._pace.progress(
             at, self.counts, self._episodes.last_return, self._episodes.mean_return
         )
+        progress.agent_returns.update(self._episodes.agent_returns)
         self._scoring.fill(progress)
         return progress
 

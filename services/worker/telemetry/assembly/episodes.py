@@ -24,6 +24,8 @@ _FORMATS |= {"<i8": "q", "<u8": "Q", "<f2": "e", "<f4": "f", "<f8": "d"}
 # Slot, agent, episode.
 Key = tuple[int, str, str]
 RECENT_EPISODES = 20
+# Agents whose mean returns are known apart.
+MAX_AGENTS = 64
 # Prefix of the ids of a trainer's own evaluation episodes.
 EVALUATION_PREFIX = "eval-"
 
@@ -45,7 +47,8 @@ class EpisodeTracker:
         # Of those, the ones of the training itself.
         self.trained = 0
         self.last_return: float | None = None
-        self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
+        # By agent: returns of agents that play against each other have no mean.
+        self._recent: dict[str, deque[float]] = {}
         self._source = EpisodeSource.NONE
         self._held: dict[EpisodeSource, list[Episode]] = {}
         self._decide_at = 0
@@ -57,8 +60,18 @@ class EpisodeTracker:
 
     @property
     def mean_return(self) -> float | None:
-        """Mean return of the last episodes; None before the first."""
-        return sum(self._recent) / len(self._recent) if self._recent else None
+        """Mean return of the last episodes; None before the first, and when there are several agents."""
+        means = self._means()
+        return next(iter(means.values())) if len(means) == 1 else None
+
+    @property
+    def agent_returns(self) -> dict[str, float]:
+        """Mean return of the last episodes of each agent; empty unless there are several."""
+        means = self._means()
+        return means if len(means) > 1 else {}
+
+    def _means(self) -> dict[str, float]:
+        return {agent: sum(values) / len(values) for agent, values in self._recent.items()}
 
     @property
     def waiting(self) -> bool:
@@ -124,7 +137,7 @@ class EpisodeTracker:
                 self._decide_at = at + HOLD_MICROS
             self._held.setdefault(source, []).append(episode)
             best = self._held[max(self._held)]
-            self.count, self._recent = len(best), deque(maxlen=RECENT_EPISODES)
+            self.count, self._recent = len(best), {}
             self.trained = 0
             for each in best:
                 self._reached(each)
@@ -141,7 +154,10 @@ class EpisodeTracker:
         if not episode.episode_id.startswith(EVALUATION_PREFIX):
             self.trained += 1
             self.last_return = _return(episode)
-            self._recent.append(self.last_return)
+            agent = episode.agent_id
+            if agent in self._recent or len(self._recent) < MAX_AGENTS:
+                recent = self._recent.setdefault(agent, deque(maxlen=RECENT_EPISODES))
+                recent.append(self.last_return)
 
     def _decide(self) -> None:
         self._source = max(self._held)
