@@ -202,3 +202,41 @@ def test_agents_without_end_do_not_fill_the_memory() -> None:
     for number in range(MAX_AGENTS + 50):
         trainer.step(f"{number}", 0, 1.0, end=True, agent=f"agent-{number}")
     assert len(trainer.recording.progress(trainer.at).agent_returns) == MAX_AGENTS
+
+
+def test_episodes_counted_from_prints_are_not_counted_again_from_late_steps() -> None:
+    """Lines of the SDK may wait while the trainer compiles, and its prints do not."""
+    trainer = Trainer()
+    for number in (0, 1):
+        trainer.at += 1000
+        trainer.print(number, 1.0)
+    trainer.at += 5 * SECOND
+    assert len(trainer.returns()) == 2
+    for number in range(12):
+        ended = {"type": "step", "episode_id": str(number), "step": 0, "action": 0, "reward": 1.0}
+        at = 500e-6 if number < 2 else trainer.at / SECOND + number
+        trainer.emit({**ended, "terminated": True, "truncated": False, "t": at})
+    assert len(trainer.returns(final=True)) == 10
+    assert trainer.count == 12
+    assert trainer.recording.episodes_trained == 12
+
+
+def test_prints_wait_for_the_steps_of_a_recorded_env() -> None:
+    trainer = Trainer()
+    trainer.print(0, 1.0)
+    trainer.emit({"type": "reset", "episode_id": "0-0", "slot": 0, "ordinal": 0})
+    trainer.at += 20 * SECOND
+    assert trainer.returns() == []
+    assert trainer.count == 1
+    trainer.step("0-0", 0, 1.0, end=True)
+    trainer.at += 20 * SECOND
+    assert [episode.episode_id for episode in trainer.ended()] == ["0-0"]
+    assert trainer.count == 1
+
+
+def test_prints_of_a_recorded_env_that_ends_no_episode_count_after_a_while() -> None:
+    trainer = Trainer()
+    trainer.emit({"type": "reset", "episode_id": "0-0", "slot": 0, "ordinal": 0})
+    trainer.print(0, 1.0)
+    trainer.at += 31 * SECOND
+    assert [episode.episode_id for episode in trainer.ended()] == ["print-1"]

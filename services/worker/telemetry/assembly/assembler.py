@@ -70,8 +70,9 @@ class BatchAssembler:
         self._counts = Counts()
         # Counted here and not in the message, which is slower for every line.
         self._steps = 0
-        # Of training alone: what the progress counts.
-        self._trained = 0
+        # Of training alone, in actions of the trainer: what the progress counts.
+        self._trained = 0.0
+        self._frame_skips: dict[int, int] = {}
         self._origin = StepOrigin(resumed_at)
         # Whether the trainer writes the protocol: then its prints are no metrics.
         self._speaks = False
@@ -215,34 +216,35 @@ class BatchAssembler:
 
     def _reach(self, step: int, at: int) -> None:
         if not self._paced:
-            self._pace.reach(max(step, self._trained), at)
+            self._pace.reach(max(step, int(self._trained)), at)
 
-    def _count_steps(self, episode_id: str, count: int, step: int, at: int) -> None:
-        """Count recorded steps; those of the trainer's own evaluation are no progress."""
+    def _count_steps(self, step: StepEvent | StepBlock, count: int, in_episode: int, at: int) -> None:
+        """Count recorded steps. Those of the trainer's own evaluation are no progress, and of several
+        that repeat one action only one is."""
         self._steps += count
-        if not episode_id.startswith(EVALUATION_PREFIX):
-            self._trained += count
-            self._reach(step, at)
+        if not step.episode_id.startswith(EVALUATION_PREFIX):
+            skip = self._frame_skips.get(step.slot, 1)
+            self._trained += count / skip
+            self._reach(max(in_episode // skip, step.global_step), at)
 
     def _counter(self, episode_id: str, reported: int) -> int:
         if episode_id.startswith(EVALUATION_PREFIX):
             return reported
-        return self._origin.counter(reported, self._trained)
+        return self._origin.counter(reported, int(self._trained))
 
     def _step(self, step: StepEvent, at: int) -> bool:
         if (counter := self._counter(step.episode_id, step.global_step)) != step.global_step:
             step = step._replace(global_step=counter)
         self._batcher.add_step(step)
         self._episodes.add_step(step, at)
-        self._count_steps(step.episode_id, 1, max(step.step, step.global_step), at)
+        self._count_steps(step, 1, step.step, at)
         return True
 
     def _block(self, block: StepBlock, at: int) -> bool:
         if (counter := self._counter(block.episode_id, block.global_step)) != block.global_step:
             block.global_step = counter
         self._episodes.add_block(block, at)
-        last = max(block.first_step + block.count - 1, block.global_step)
-        self._count_steps(block.episode_id, block.count, last, at)
+        self._count_steps(block, block.count, block.first_step + block.count - 1, at)
         self._batcher.add_block(block)
         return True
 
@@ -280,6 +282,10 @@ class BatchAssembler:
 
     def _env(self, event: EnvMade | Reset | ConfigEvent, at: int) -> bool:
         self._batcher.add_env(event)
+        if type(event) is not ConfigEvent:
+            self._episodes.add_env()
+        if type(event) is EnvMade and (event.frame_skip or event.slot in self._frame_skips):
+            self._frame_skips[event.slot] = event.frame_skip or 1
         return True
 
     def _artifact(self, artifact: ArtifactEvent, at: int) -> bool:
