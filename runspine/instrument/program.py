@@ -139,6 +139,7 @@ def close(code: int) -> None:
         record.gather_tallies()
         record.run.flush()
         record.report_progress(math.inf)
+        models.files.release(final=True)
         if code in (0, 128 + signal.SIGTERM):
             models.save_networks()
         sweep()

@@ -64,6 +64,11 @@ class Pipe:
             self.flush()
 
     @property
+    def waiting(self) -> int:
+        """How many lines wait to be written."""
+        return len(self._pending)
+
+    @property
     def writing(self) -> bool:
         """Whether this thread is in a write; only a signal handler can see that."""
         return self._writer == threading.get_ident()

@@ -9,7 +9,7 @@ import gymnasium
 from runspine.sdk.drawing import drawing
 from runspine.sdk.episode import Episode
 from runspine.sdk.generator import generator_state, system_state
-from runspine.sdk.identity import identity_of, name_of
+from runspine.sdk.identity import Identity, identity_of, name_of
 from runspine.sdk.run import Run
 from runspine.sdk.slot_recorder import SlotRecorder
 from runspine.sdk.snapshot import blocks_of, replay, take_snapshot
@@ -80,13 +80,16 @@ class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _introduce(self) -> None:
         if self.recorder.resets == 0:
-            self.recorder.introduce(lambda: identity_of(self.env))
+            self.recorder.introduce(self._identity)
+
+    def _identity(self) -> Identity:
+        return identity_of(self.env)
 
 
 def wrapped(run: Run, env: gymnasium.Env[Any, Any], slot: int | None) -> RecordedEnv:
     if isinstance(env, RecordedEnv):
         return env
-    return RecordedEnv(env, SlotRecorder(run, run.free_slot() if slot is None else slot))
+    return RecordedEnv(env, SlotRecorder(run, run.free_slots() if slot is None else slot))
 
 
 def _same(env: Any) -> Any:

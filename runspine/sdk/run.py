@@ -17,9 +17,11 @@ from typing import Any, Concatenate, ParamSpec
 from runspine import __version__
 from runspine.sdk import lines
 from runspine.sdk.encoding import dumps
+from runspine.sdk.flusher import Flusher
 from runspine.sdk.histogram import quantiles
 from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, Pipe
 from runspine.sdk.slot_recorder import SlotRecorder
+from runspine.sdk.slots import SlotNumbers
 from runspine.sdk.view import TrainerView
 
 DEFAULT_SEED = 1
@@ -66,8 +68,14 @@ class Run:
         self.capture = given("RUNSPINE_CAPTURE", "") if self.pipe.open else "none"
         self.view = TrainerView(given("RUNSPINE_VIEW", "") if inside else "")
         self.lock = threading.RLock()
+        self.flusher = Flusher(self)
+        # For instrumentation: called with each look of the flusher, in its thread.
+        self.on_look: Callable[[], None] = _nothing
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
         self._recorders: list[SlotRecorder] = []
+        self._slots = SlotNumbers(self.dir, environment.get(PIPE_IDENTITY, "") if self.pipe.open else "")
+        # Slots that this process has taken.
+        self._own_slots: set[int] = set()
         self._episodes: dict[int, int] = {}
         self._retired_steps = 0
         # Steps before this attempt, unless envs are restored: then their snapshots count them.
@@ -234,9 +242,18 @@ class Run:
     @quietly
     def flush(self) -> None:
         """Write every pending row and line."""
-        for recorder in self._recorders:
+        for recorder in list(self._recorders):
             recorder.cut()
         self.pipe.flush()
+
+    @quietly
+    def look(self) -> None:
+        """Called by the flusher at each look."""
+        self.on_look()
+
+    def pending_counts(self) -> list[int]:
+        """Lines that wait, and rows of each slot: the same twice when the trainer does something else."""
+        return [self.pipe.waiting, *(len(recorder.rewards) for recorder in list(self._recorders))]
 
     @property
     def writing(self) -> bool:
@@ -253,6 +270,8 @@ class Run:
 
     def add_recorder(self, recorder: SlotRecorder) -> None:
         self._recorders.append(recorder)
+        if self.pipe.open:
+            self.flusher.start()
         self.view.slots = max(self.view.slots, recorder.slot + 1)
 
     def retire(self, recorder: SlotRecorder) -> None:
@@ -264,9 +283,24 @@ class Run:
             # Children of a vector env end without their exit handlers.
             self.pipe.flush()
 
-    def free_slot(self) -> int:
-        taken = {recorder.slot for recorder in self._recorders}
-        return next(slot for slot in range(len(taken) + 1) if slot not in taken)
+    def free_slots(self, count: int = 1) -> int:
+        """The first of so many consecutive slots that no open env of any process of the run has."""
+        with self.lock:
+            taken = {recorder.slot for recorder in self._recorders}
+            free = self._own_slots - taken
+            for first in sorted(free):
+                if free.issuperset(range(first, first + count)):
+                    return first
+            first = self.new_slots(count)
+            while taken.intersection(range(first, first + count)):
+                # A slot that the trainer chose itself.
+                first = self.new_slots(count)
+            self._own_slots.update(range(first, first + count))
+            return first
+
+    def new_slots(self, count: int) -> int:
+        """The first of so many consecutive slots that no process of the run has taken before."""
+        return self._slots.take(count)
 
     def next_episode(self, slot: int) -> tuple[int, str]:
         """Return number and id of the slot's next episode."""
@@ -298,10 +332,14 @@ class Run:
         """Reset the state after a fork: pending lines are written by the parent."""
         self.lock = threading.RLock()
         self._child = True
+        self._own_slots = set()
+        self.flusher.forked()
         self.pipe.forked()
         self.view.forked()
         for recorder in self._recorders:
             recorder.forked()
+        if self.pipe.open and self._recorders:
+            self.flusher.start()
 
     def _write(self, fields: dict[str, Any]) -> None:
         line = dumps({name: value for name, value in fields.items() if value is not None})
@@ -329,3 +367,7 @@ class Run:
     def _warn(self, text: str) -> None:
         if self._verbose:
             sys.stderr.write(f"runspine: {text}\n")
+
+
+def _nothing() -> None:
+    return None

@@ -26,7 +26,7 @@ NEXT_STEP, SAME_STEP = "NextStep", "SameStep"
 
 def wrapped(run: Run, env: Any, slot: int | None) -> Any:
     """Record each env inside where possible, so that every reset is seen; else all of them from outside."""
-    first = run.free_slot() if slot is None else slot
+    first = run.free_slots(env.num_envs) if slot is None else slot
     bare = env.unwrapped
     if not isinstance(bare, SyncVectorEnv):
         return RecordedBatch(env, run, first)

@@ -366,7 +366,14 @@ class AttemptProgressed(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds", "last_step_at")
+    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds", "last_step_at", "agent_returns")
+    class AgentReturnsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
@@ -378,6 +385,7 @@ class Progress(_message.Message):
     HELD_BACK_FIELD_NUMBER: _ClassVar[int]
     HELD_BACK_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_AT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_RETURNS_FIELD_NUMBER: _ClassVar[int]
     step: int
     total_steps: int
     episodes: int
@@ -389,7 +397,8 @@ class Progress(_message.Message):
     held_back: str
     held_back_seconds: float
     last_step_at: int
-    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ..., last_step_at: _Optional[int] = ...) -> None: ...
+    agent_returns: _containers.ScalarMap[str, float]
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ..., last_step_at: _Optional[int] = ..., agent_returns: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class EvaluationSummary(_message.Message):
     __slots__ = ("digest", "batches", "episodes", "mean", "std", "minimum", "maximum", "deterministic", "env")

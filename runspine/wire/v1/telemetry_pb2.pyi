@@ -214,7 +214,7 @@ class EnvBatch(_message.Message):
     def __init__(self, made: _Optional[_Iterable[_Union[EnvMade, _Mapping]]] = ..., resets: _Optional[_Iterable[_Union[Reset, _Mapping]]] = ..., configs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EnvMade(_message.Message):
-    __slots__ = ("slot", "env_id", "kwargs_json", "versions", "at", "entry_point", "wrappers_json")
+    __slots__ = ("slot", "env_id", "kwargs_json", "versions", "at", "entry_point", "wrappers_json", "frame_skip")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -229,6 +229,7 @@ class EnvMade(_message.Message):
     AT_FIELD_NUMBER: _ClassVar[int]
     ENTRY_POINT_FIELD_NUMBER: _ClassVar[int]
     WRAPPERS_JSON_FIELD_NUMBER: _ClassVar[int]
+    FRAME_SKIP_FIELD_NUMBER: _ClassVar[int]
     slot: int
     env_id: str
     kwargs_json: str
@@ -236,7 +237,8 @@ class EnvMade(_message.Message):
     at: int
     entry_point: str
     wrappers_json: str
-    def __init__(self, slot: _Optional[int] = ..., env_id: _Optional[str] = ..., kwargs_json: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., at: _Optional[int] = ..., entry_point: _Optional[str] = ..., wrappers_json: _Optional[str] = ...) -> None: ...
+    frame_skip: int
+    def __init__(self, slot: _Optional[int] = ..., env_id: _Optional[str] = ..., kwargs_json: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., at: _Optional[int] = ..., entry_point: _Optional[str] = ..., wrappers_json: _Optional[str] = ..., frame_skip: _Optional[int] = ...) -> None: ...
 
 class Reset(_message.Message):
     __slots__ = ("episode_id", "slot", "seed_json", "options_json", "rng_json", "ordinal", "observation", "observation_hash", "at", "agent_id", "observation_json", "state_json")

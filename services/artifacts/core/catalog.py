@@ -185,6 +185,9 @@ class ArtifactCatalog:
     def _apply_progress(self, known: CatalogRun, progress: Progress) -> None:
         if progress.HasField("mean_return"):
             known.mean_return = progress.mean_return
+        elif progress.agent_returns:
+            # Several agents: no number compares their checkpoints.
+            known.ClearField("mean_return")
         if progress.HasField("evaluation") and progress.evaluation.episodes:
             evaluation = progress.evaluation
             before = self.evaluations.get(evaluation.digest)

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from runspine.domain.artifact_kinds import CHECKPOINT
+from runspine.domain.artifact_kinds import CHECKPOINT, LOADABLE
 from runspine.domain.downloads import is_download
 from runspine.ids import new_ulid
 from runspine.services.worker.protocol.redact import Redactor
@@ -110,6 +110,8 @@ class Intents:
         descriptor = open_plain(path)
         try:
             digest, size = fingerprint(descriptor, redact)
+            if not size and event["kind"] in LOADABLE:
+                raise UploadRefusedError("it is empty: nothing can be loaded from it")
             if (str(path), digest) in unless:
                 return None
             linked = _link(path, link, os.fstat(descriptor))

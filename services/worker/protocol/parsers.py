@@ -42,6 +42,7 @@ MAX_VALUE_BYTES = 200 << 10
 # A line shorter than this cannot contain such a value, however its numbers are written.
 SMALL_LINE_BYTES = MAX_VALUE_BYTES // 8
 MAX_WRITER_LENGTH = 100
+MAX_FRAME_SKIP = 1000
 # Files in one line.
 MAX_PATHS = 200
 MIND_LISTS = ("goals", "beliefs", "intentions")
@@ -190,8 +191,17 @@ def _env(fields: dict[str, Any], at: int, line: bytes) -> EnvMade:
             at=_time(fields, "t", at),
             entry_point=name(fields.get("entry_point") or ""),
             wrappers_json=_optional(fields.get("wrappers")),
+            frame_skip=_frame_skip(fields.get("frame_skip", 1)),
         )
     )
+
+
+def _frame_skip(value: object) -> int:
+    """Steps of an env for each action of the trainer; 0 when it is one."""
+    skip = slot(value)
+    if not 0 < skip <= MAX_FRAME_SKIP:
+        raise ProtocolError("not a number of steps for each action")
+    return skip if skip > 1 else 0
 
 
 def _reset(fields: dict[str, Any], at: int, line: bytes) -> Reset:

@@ -298,3 +298,12 @@ def test_each_batch_of_an_evaluation_is_a_point_of_its_series_and_no_progress() 
     training = recording(mode=TRAIN)
     emit(training, *batches)
     assert training.counts.metrics == 0, "the names are free for what a trainer logs itself"
+
+
+def test_progress_counts_actions_of_the_training_and_no_frames_or_evaluation() -> None:
+    subject = recording()
+    emit(subject, {"type": "env", "slot": 0, "env_id": "Pong", "frame_skip": 4})
+    emit(subject, *(step(number, global_step=number // 4) for number in range(400)))
+    emit(subject, *(step(number, slot=1, episode_id="eval-1-0") for number in range(500)))
+    assert subject.counts.steps == 900
+    assert subject.progress(2).step == 100

@@ -48,6 +48,8 @@ from runspine.wire.v1.telemetry_pb2 import (
 )
 
 CUT_OBSERVATIONS = "observations of more than 200 KB do not fit into a batch: hashes are kept instead"
+# Series of the returns of one agent, when there are several.
+AGENT_RETURN = "episode/return/"
 MALFORMED_LINE = "the next line looks like telemetry but cannot be read"
 MALFORMED_HINT = "it and others like it are kept as log lines and counted; docs/protocol.md has every field"
 
@@ -68,8 +70,9 @@ class BatchAssembler:
         self._counts = Counts()
         # Counted here and not in the message, which is slower for every line.
         self._steps = 0
-        # Of training alone: what the progress counts.
-        self._trained = 0
+        # Of training alone, in actions of the trainer: what the progress counts.
+        self._trained = 0.0
+        self._frame_skips: dict[int, int] = {}
         self._origin = StepOrigin(resumed_at)
         # Whether the trainer writes the protocol: then its prints are no metrics.
         self._speaks = False
@@ -163,12 +166,21 @@ class BatchAssembler:
         if everything or final:
             for episode in self._episodes.take(at, final=final):
                 self._batcher.add_episode(episode)
+                self._add_agent_return(episode)
         records = self._batcher.cut(everything=everything or final)
         if self._observations.cut and not self._cut_reported:
             self._cut_reported = True
             self.log_line(CUT_OBSERVATIONS, at)
             records += self._batcher.cut(everything=everything or final)
         return records
+
+    def _add_agent_return(self, episode: Episode) -> None:
+        """The return of one of several agents as a point of a series of its own."""
+        if episode.agent_id in self._episodes.agent_returns:
+            points = {f"{AGENT_RETURN}{episode.agent_id}": float(getattr(episode, "return"))}
+            step = episode.global_step or self._pace.step
+            self._batcher.add_metrics(MetricsEvent(points, None, episode.ended_at), step)
+            self._counts.metrics += 1
 
     @property
     def counts(self) -> Counts:
@@ -181,6 +193,7 @@ class BatchAssembler:
         progress = self._pace.progress(
             at, self.counts, self._episodes.last_return, self._episodes.mean_return
         )
+        progress.agent_returns.update(self._episodes.agent_returns)
         self._scoring.fill(progress)
         return progress
 
@@ -203,34 +216,35 @@ class BatchAssembler:
 
     def _reach(self, step: int, at: int) -> None:
         if not self._paced:
-            self._pace.reach(max(step, self._trained), at)
+            self._pace.reach(max(step, int(self._trained)), at)
 
-    def _count_steps(self, episode_id: str, count: int, step: int, at: int) -> None:
-        """Count recorded steps; those of the trainer's own evaluation are no progress."""
+    def _count_steps(self, step: StepEvent | StepBlock, count: int, in_episode: int, at: int) -> None:
+        """Count recorded steps. Those of the trainer's own evaluation are no progress, and of several
+        that repeat one action only one is."""
         self._steps += count
-        if not episode_id.startswith(EVALUATION_PREFIX):
-            self._trained += count
-            self._reach(step, at)
+        if not step.episode_id.startswith(EVALUATION_PREFIX):
+            skip = self._frame_skips.get(step.slot, 1)
+            self._trained += count / skip
+            self._reach(max(in_episode // skip, step.global_step), at)
 
     def _counter(self, episode_id: str, reported: int) -> int:
         if episode_id.startswith(EVALUATION_PREFIX):
             return reported
-        return self._origin.counter(reported, self._trained)
+        return self._origin.counter(reported, int(self._trained))
 
     def _step(self, step: StepEvent, at: int) -> bool:
         if (counter := self._counter(step.episode_id, step.global_step)) != step.global_step:
             step = step._replace(global_step=counter)
         self._batcher.add_step(step)
         self._episodes.add_step(step, at)
-        self._count_steps(step.episode_id, 1, max(step.step, step.global_step), at)
+        self._count_steps(step, 1, step.step, at)
         return True
 
     def _block(self, block: StepBlock, at: int) -> bool:
         if (counter := self._counter(block.episode_id, block.global_step)) != block.global_step:
             block.global_step = counter
         self._episodes.add_block(block, at)
-        last = max(block.first_step + block.count - 1, block.global_step)
-        self._count_steps(block.episode_id, block.count, last, at)
+        self._count_steps(block, block.count, block.first_step + block.count - 1, at)
         self._batcher.add_block(block)
         return True
 
@@ -268,6 +282,10 @@ class BatchAssembler:
 
     def _env(self, event: EnvMade | Reset | ConfigEvent, at: int) -> bool:
         self._batcher.add_env(event)
+        if type(event) is not ConfigEvent:
+            self._episodes.add_env()
+        if type(event) is EnvMade and (event.frame_skip or event.slot in self._frame_skips):
+            self._frame_skips[event.slot] = event.frame_skip or 1
         return True
 
     def _artifact(self, artifact: ArtifactEvent, at: int) -> bool:

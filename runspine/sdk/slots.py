@@ -1,0 +1,43 @@
+"""Slots of envs: unique over all processes of a run, so that two of them never share one."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+NAME = ".telemetry.slots"
+
+
+class SlotNumbers:
+    """Gives out slots. Processes of one run take them from a file in its directory."""
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        """`identity` names the pipe: the numbers of an earlier attempt do not count."""
+        self._path = folder / NAME if identity else None
+        self._identity = identity
+        self._next = 0
+
+    def take(self, count: int) -> int:
+        """Take `count` consecutive slots and return the first."""
+        first = self._next
+        if self._path is not None:
+            # Without the file, in a directory that is read-only or gone, they are unique in this process.
+            with contextlib.suppress(OSError, ValueError):
+                first = max(first, self._take_shared(self._path, first, count))
+        self._next = first + count
+        return first
+
+    def _take_shared(self, path: Path, least: int, count: int) -> int:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX)
+            identity, _, number = os.pread(descriptor, 200, 0).decode("ascii").partition(" ")
+            first = max(least, int(number)) if identity == self._identity else least
+            text = f"{self._identity} {first + count}".encode("ascii")
+            os.pwrite(descriptor, text, 0)
+            os.ftruncate(descriptor, len(text))
+        finally:
+            os.close(descriptor)
+        return first
