@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 from runspine.domain.artifact_kinds import MODEL, TENSORBOARD, VIDEO, WANDB
 from runspine.domain.downloads import is_download
+from runspine.services.worker.artifacts.beneath import opened_folder
 
 _VIDEO_SUFFIXES = (".mp4", ".webm", ".gif", ".avi", ".mkv")
 # Of each kind only the newest: a run that films every episode must not fill the bucket.
@@ -67,7 +69,7 @@ def event_files_in(run_dir: Path, event: Mapping[str, Any]) -> list[dict[str, An
     if event["kind"] != TENSORBOARD or "\0" in given:
         return None
     folder = run_dir.resolve() / given
-    if not folder.is_dir() or not folder.resolve().is_relative_to(run_dir.resolve()):
+    if not folder.is_dir() or not (folder := folder.resolve()).is_relative_to(run_dir.resolve()):
         return None
     found = [path for path, _ in itertools.islice(_walk(folder), MAX_NAMES) if _is_event_file(path)]
     return [
@@ -101,16 +103,22 @@ def _walk(root: Path) -> Iterator[tuple[str, int]]:
     waiting = [""]
     while waiting:
         folder = waiting.pop()
-        try:
-            entries = list(os.scandir(root / folder))
-        except OSError:
-            continue
+        for name, is_folder, changed in _entries(root / folder):
+            path = f"{folder}/{name}" if folder else name
+            if is_folder:
+                waiting.append(path)
+            else:
+                yield path, changed
+
+
+def _entries(folder: Path) -> list[tuple[str, bool, int]]:
+    """Name, whether it is a folder, and modification time of the folders and plain files in a folder."""
+    found = []
+    with contextlib.suppress(OSError), opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            try:
+            with contextlib.suppress(OSError):
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
+                    found.append((entry.name, True, 0))
                 elif entry.is_file(follow_symlinks=False):
-                    yield path, entry.stat(follow_symlinks=False).st_mtime_ns
-            except OSError:
-                continue
+                    found.append((entry.name, False, entry.stat(follow_symlinks=False).st_mtime_ns))
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import IO
 import structlog
 
 from runspine.clock import now_micros
+from runspine.services.worker.artifacts.beneath import open_beneath, opened_folder
 from runspine.services.worker.process.trainer_process import CHUNK
 from runspine.services.worker.protocol.line_splitter import LineSplitter
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
@@ -86,7 +89,7 @@ class OutputFile:
 
     def __enter__(self) -> OutputFile:
         try:
-            self._file = self._path.open("w", encoding="utf-8", errors="replace")
+            self._file = _create(self._path)
         except OSError as error:
             self._give_up(error)
         return self
@@ -115,3 +118,12 @@ class OutputFile:
     def _give_up(self, error: OSError) -> None:
         log.warning("output.not_kept", path=str(self._path), error=str(error))
         self._file = None
+
+
+def _create(path: Path) -> IO[str]:
+    """A new file: the trainer may have put a link or a pipe in its place. Raises OSError."""
+    with opened_folder(path.parent) as folder:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=folder)
+        descriptor = open_beneath(folder, path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    return os.fdopen(descriptor, "w", encoding="utf-8", errors="replace")
