@@ -71,6 +71,13 @@ class TappedEnv(RecordedEnv):
         super().close()
         self._gone()
 
+    def untap(self) -> None:
+        """Record nothing more: the program records this env by itself."""
+        if self.recording:
+            self.recording = False
+            self.step, self.reset = self.env.step, self.env.reset  # type: ignore[method-assign]
+            self._gone()
+
 
 def _let_go(recorder: ScriptRecorder, ticket: int | None) -> None:
     recorder.run.retire(recorder)
