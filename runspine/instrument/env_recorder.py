@@ -104,6 +104,13 @@ class TappedEnv(RecordedEnv):
         self.recorder.frame_skip = frame_skip_outside(self)
         return super()._identity()._replace(frame_skip=self.recorder.frame_skip)
 
+    def untap(self) -> None:
+        """Record nothing more: the program records this env by itself."""
+        if self.recording:
+            self.recording = False
+            self.step, self.reset = self.env.step, self.env.reset  # type: ignore[method-assign]
+            self._gone()
+
 
 def frame_skip_outside(env: Any) -> int:
     """How often the wrappers that are resetting this env repeat an action; 1 when none does."""

@@ -49,8 +49,8 @@ def recording_make(gymnasium: Any, make: Callable[..., Any]) -> Callable[..., An
 
 
 def tapped(env: Any, place: SlotPlace | None) -> Any:
-    if not record.run.active:
-        # Nothing is recorded: the env stays unwrapped.
+    if record.stood_down or not record.run.active:
+        # Nothing is recorded here: the env stays unwrapped.
         return env
     from runspine.instrument.env_recorder import TappedEnv
 
@@ -58,14 +58,16 @@ def tapped(env: Any, place: SlotPlace | None) -> Any:
     ticket = None
     if place is None:
         ticket, place = record.place(getattr(env.spec, "id", None) or type(env.unwrapped).__name__)
-    return TappedEnv(env, place, ticket)
+    recorded = TappedEnv(env, place, ticket)
+    record.add_tapped(recorded)
+    return recorded
 
 
 def _made(gymnasium: Any, make: Callable[..., Any], id: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     try:
         return make(id, *args, **kwargs)
     except gymnasium.error.UnregisteredEnv:
-        if not register_plugins():
+        if record.transparent or not register_plugins():
             raise
         return make(id, *args, **kwargs)
 
@@ -86,7 +88,8 @@ def _with_run_kwargs(id: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Add the run's arguments of its env: scripts have no option for them."""
     run = record.run
     name = id if isinstance(id, str) else getattr(id, "id", "")
-    return {**kwargs, **run.env_kwargs} if run.env_kwargs and name == run.env_id else kwargs
+    given = run.env_kwargs if name == run.env_id and not record.transparent else {}
+    return {**kwargs, **given} if given else kwargs
 
 
 def placing_init(init: Callable[..., None]) -> Callable[..., None]:
@@ -109,7 +112,7 @@ def recording_make_vec(gymnasium: Any, make_vec: Callable[..., Any]) -> Callable
     def recorded(*args: Any, **kwargs: Any) -> Any:
         envs = make_vec(*args, **kwargs)
         inside = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
-        if isinstance(envs.unwrapped, inside) or not record.run.active:
+        if isinstance(envs.unwrapped, inside) or record.stood_down or not record.run.active:
             return envs
         # Envs in one array: recorded from outside.
         from runspine.sdk.wrapping import wrapped

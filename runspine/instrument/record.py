@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Hashable, Mapping
+import weakref
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ class ScriptRecord:
     def __init__(self) -> None:
         self.script = ""
         self.ledger = SlotLedger(self._new_slots)
+        # Whether the program was started as it is (`transparent.py`): then its behaviour stays its own.
+        self.transparent = False
+        # Whether it records by itself.
+        self.stood_down = False
+        self.on_first_env: Callable[[], None] | None = None
+        self.tapped: weakref.WeakSet[Any] = weakref.WeakSet()
         # Steps and episodes, of training and of the script's own evaluation.
         self.steps = [0, 0]
         self.episodes = [0, 0]
@@ -157,6 +164,12 @@ class ScriptRecord:
         ticket, slots = self.ledger.take(1, (env, evaluation))
         return ticket, SlotPlace(slots.start, evaluation)
 
+    def add_tapped(self, env: Any) -> None:
+        if self.on_first_env:
+            call, self.on_first_env = self.on_first_env, None
+            call()
+        self.tapped.add(env)
+
     def counted(self, steps: int, episodes: int, *, evaluation: bool) -> None:
         kind = EVALUATION if evaluation else TRAINING
         self.steps[kind] += steps
@@ -187,7 +200,7 @@ class ScriptRecord:
 
     def leave_tally(self) -> None:
         """Write the counts of a child that ends, for the parent."""
-        if self.child and any(self.steps):
+        if self.child and any(self.steps) and not self.transparent:
             line = " ".join(map(str, (*self.steps, *self.episodes)))
             with open(self._tally, "a", encoding="ascii") as file:
                 file.write(line + "\n")

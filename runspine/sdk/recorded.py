@@ -18,6 +18,9 @@ from runspine.sdk.snapshot import blocks_of, replay, take_snapshot
 class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Transparent wrapper with `snapshot` and `restore`. Its `step` is a plain function, for speed."""
 
+    # False when another wrapper has taken over.
+    recording = True
+
     def __init__(self, env: gymnasium.Env[Any, Any], recorder: SlotRecorder) -> None:
         super().__init__(env)
         self.recorder = recorder
@@ -87,7 +90,7 @@ class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def wrapped(run: Run, env: gymnasium.Env[Any, Any], slot: int | None) -> RecordedEnv:
-    if isinstance(env, RecordedEnv):
+    if isinstance(env, RecordedEnv) and env.recording:
         return env
     return RecordedEnv(env, SlotRecorder(run, run.free_slots() if slot is None else slot))
 

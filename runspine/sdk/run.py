@@ -19,7 +19,8 @@ from runspine.sdk import lines
 from runspine.sdk.encoding import dumps
 from runspine.sdk.flusher import Flusher
 from runspine.sdk.histogram import quantiles
-from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, Pipe
+from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, SOCKET_PATH, Pipe
+from runspine.sdk.ranks import is_first, rank_of
 from runspine.sdk.slot_recorder import SlotRecorder
 from runspine.sdk.slots import SlotNumbers
 from runspine.sdk.view import TrainerView
@@ -62,9 +63,13 @@ class Run:
         self.resume_path = Path(given("RUNSPINE_RESUME", "")) if given("RUNSPINE_RESUME") else None
         self.resume_kind = given("RUNSPINE_RESUME_KIND", "") if self.resume_path else ""
         descriptor = given("RUNSPINE_TELEMETRY_FD", "")
-        inside = bool(self.id) and descriptor.isdecimal()
-        first = PIPE_IDENTITY not in environment
-        self.pipe = Pipe(int(descriptor) if inside else None, self.dir, environment)
+        inside = bool(self.id) and (descriptor.isdecimal() or bool(given(SOCKET_PATH)))
+        self.pipe = Pipe(
+            int(descriptor) if inside and descriptor.isdecimal() else None,
+            self.dir,
+            environment if inside else {},
+        )
+        self.rank = rank_of(environment)
         self.capture = given("RUNSPINE_CAPTURE", "") if self.pipe.open else "none"
         self.view = TrainerView(given("RUNSPINE_VIEW", "") if inside else "")
         self.lock = threading.RLock()
@@ -73,7 +78,9 @@ class Run:
         self.on_look: Callable[[], None] = _nothing
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
         self._recorders: list[SlotRecorder] = []
-        self._slots = SlotNumbers(self.dir, environment.get(PIPE_IDENTITY, "") if self.pipe.open else "")
+        # Without the descriptor, as under torchrun, processes have the worker's socket in common.
+        shared = given(PIPE_IDENTITY) or f"{self.attempt}:{given(SOCKET_PATH, '')}"
+        self._slots = SlotNumbers(self.dir, shared if self.pipe.open else "", self.rank.number)
         # Slots that this process has taken.
         self._own_slots: set[int] = set()
         self._episodes: dict[int, int] = {}
@@ -85,9 +92,11 @@ class Run:
         self._id_ends: dict[int, str] = {}
         self._id_end = f"-a{self.attempt}" if resumed else ""
         # Children of the trainer may use the same slots: the process id distinguishes their episodes.
-        self._child = multiprocessing.parent_process() is not None
+        self._child = multiprocessing.parent_process() is not None or (
+            self.pipe.open and not is_first(self.dir, self.attempt, self.rank)
+        )
         # A worker that does not name its protocol does not know the line either.
-        if first and self.pipe.open and given("RUNSPINE_PROTOCOL"):
+        if self.pipe.open and not self._child and not self.rank.number and given("RUNSPINE_PROTOCOL"):
             self._write({"type": "hello", "protocol": PROTOCOL, "writer": f"runspine {__version__}"})
         if not self.pipe.open:
             self._warn(self.pipe.trouble or "not inside a run: nothing is recorded")
@@ -114,24 +123,32 @@ class Run:
     def configure(self, config: Mapping[str, Any], total_steps: int | None) -> None:
         self.params = {**config, **self.params}
         self.total_steps = total_steps or self.total_steps
+        if self.rank.number or (self._child and not config):
+            # Configuration of the run is that of its first process, and of rank 0.
+            return
         line = {"type": "config", "algo": self.algo, "env_id": self.env_id, "seed": self.seed}
         self._write({**line, "total_steps": self.total_steps, "args": self.params})
 
     @quietly
     def log_config(self, values: Mapping[str, Any]) -> None:
-        """Record further configuration of the training as it is."""
+        """Record further configuration of the training as it is. Rank 0 alone does."""
+        if self.rank.number:
+            return
         self._write({"type": "config", **values})
 
     @quietly
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Record metrics by name at a step. A value that is not a number is dropped and counted."""
+        """Record metrics by name at a step. A value that is not a number is dropped and counted.
+
+        Those of other ranks than 0 are series of their own: `rank1/NAME`.
+        """
         if not self.pipe.open:
             self.pipe.count_missed()
             return
         numbers: dict[str, float] = {}
         for name, value in values.items():
             try:
-                numbers[str(name)] = float(value)
+                numbers[self.rank.name(str(name))] = float(value)
             except (TypeError, ValueError) as error:
                 self.drop(f"metric {name}: {error}")
         now = time.time()
@@ -159,6 +176,7 @@ class Run:
         truncated: bool | None = None,
     ) -> None:
         """Record an episode that has ended, with its return; for trainers whose env is not wrapped."""
+        slot = self.rank.slot(slot)
         name = episode_id or self.next_episode(slot)[1]
         line = {"type": "episode", "episode_id": name, "slot": slot, "steps": int(steps)}
         how = {"terminated": terminated, "truncated": truncated, "global_step": global_step}
@@ -177,7 +195,9 @@ class Run:
 
     @quietly
     def progress(self, step: int, total: int | None = None) -> None:
-        """Record how far training is, for trainers whose steps are not recorded."""
+        """Record how far training is, for trainers whose steps are not recorded. Rank 0 alone does."""
+        if self.rank.number:
+            return
         self._write({"type": "progress", "step": int(step), "total": total or self.total_steps})
 
     @quietly
@@ -284,9 +304,9 @@ class Run:
             self.pipe.flush()
 
     def free_slots(self, count: int = 1) -> int:
-        """The first of so many consecutive slots that no open env of any process of the run has."""
+        """The first of so many consecutive slots that no open env of any process of this rank has."""
         with self.lock:
-            taken = {recorder.slot for recorder in self._recorders}
+            taken = {self.rank.own(recorder.slot) for recorder in self._recorders}
             free = self._own_slots - taken
             for first in sorted(free):
                 if free.issuperset(range(first, first + count)):
@@ -299,7 +319,7 @@ class Run:
             return first
 
     def new_slots(self, count: int) -> int:
-        """The first of so many consecutive slots that no process of the run has taken before."""
+        """The first of so many consecutive slots that no process of this rank has taken before."""
         return self._slots.take(count)
 
     def next_episode(self, slot: int) -> tuple[int, str]:

@@ -49,7 +49,7 @@ class SlotRecorder:
 
     def __init__(self, run: Run, slot: int) -> None:
         self.run = run
-        self.slot = slot
+        self.slot = run.rank.slot(slot)
         self.rewards: list[Any] = []
         self.actions: Column = NumberColumn()
         self.observations: Column = NewestOnly()

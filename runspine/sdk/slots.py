@@ -1,4 +1,4 @@
-"""Slots of envs: unique over all processes of a run, so that two of them never share one."""
+"""Slots of envs: unique over all processes of a rank, so that two of them never share one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NAME = ".telemetry.slots"
 
 
 class SlotNumbers:
-    """Gives out slots. Processes of one run take them from a file in its directory."""
+    """Gives out slots. Processes of one rank of a run take them from a file in its directory."""
 
-    def __init__(self, folder: Path, identity: str) -> None:
+    def __init__(self, folder: Path, identity: str, rank: int = 0) -> None:
         """`identity` names the pipe: the numbers of an earlier attempt do not count."""
-        self._path = folder / NAME if identity else None
-        self._identity = identity
+        self._path = folder / (f"{NAME}.{rank}" if rank else NAME) if identity else None
+        self._identity = identity.replace(" ", "_")
         self._next = 0
 
     def take(self, count: int) -> int:

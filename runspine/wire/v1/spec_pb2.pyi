@@ -193,10 +193,14 @@ class Dataset(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Capture(_message.Message):
-    __slots__ = ("observations",)
+    __slots__ = ("observations", "instrument", "verbose")
     OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    INSTRUMENT_FIELD_NUMBER: _ClassVar[int]
+    VERBOSE_FIELD_NUMBER: _ClassVar[int]
     observations: ObservationPolicy
-    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ...) -> None: ...
+    instrument: bool
+    verbose: bool
+    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ..., instrument: _Optional[bool] = ..., verbose: _Optional[bool] = ...) -> None: ...
 
 class WarmStart(_message.Message):
     __slots__ = ("run_id", "digest", "name", "given")

@@ -1,4 +1,4 @@
-"""Finds unannounced files in a run's directory by CleanRL's layout: videos, TensorBoard, models, W&B."""
+"""Finds unannounced files in a run's directory: videos, models and W&B by CleanRL's layout, TensorBoard's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from runspine.domain.artifact_kinds import MODEL, TENSORBOARD, VIDEO, WANDB
 from runspine.domain.downloads import is_download
+from runspine.domain.event_files import NOT_FOLLOWED, is_event_file
 from runspine.services.worker.artifacts.beneath import opened_folder
 
 _VIDEO_SUFFIXES = (".mp4", ".webm", ".gif", ".avi", ".mkv")
@@ -71,14 +72,10 @@ def event_files_in(run_dir: Path, event: Mapping[str, Any]) -> list[dict[str, An
     folder = run_dir.resolve() / given
     if not folder.is_dir() or not (folder := folder.resolve()).is_relative_to(run_dir.resolve()):
         return None
-    found = [path for path, _ in itertools.islice(_walk(folder), MAX_NAMES) if _is_event_file(path)]
+    found = [path for path, _ in itertools.islice(_walk(folder), MAX_NAMES) if is_event_file(path)]
     return [
         {**event, "path": os.path.join(given, path), "name": None} for path in sorted(found)[-MAX_PER_KIND:]
     ]
-
-
-def _is_event_file(path: str) -> bool:
-    return path.rpartition("/")[2].startswith("events.out.tfevents.")
 
 
 def kind_of(path: str) -> str:
@@ -91,7 +88,7 @@ def kind_of(path: str) -> str:
         return MODEL
     if top == "videos" and rest and name.lower().endswith(_VIDEO_SUFFIXES):
         return VIDEO
-    if top == "runs" and rest and _is_event_file(path):
+    if is_event_file(path) and not (rest and top in NOT_FOLLOWED):
         return TENSORBOARD
     if top == "wandb" and rest:
         return WANDB

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from runspine.domain.defaults import DEFAULT_SEED
+from runspine.instrument.startup_variables import MODE, startup_variables
 from runspine.play.llm_settings import KEY as LLM_KEY
 from runspine.runners import NotReadyError
 from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
@@ -84,8 +85,9 @@ def trainer_environment(
         "RUNSPINE_PARAMS": _json(spec.params),
         "RUNSPINE_PROTOCOL": str(PROTOCOL),
         "RUNSPINE_CAPTURE": enum_word(ObservationPolicy.DESCRIPTOR, spec.capture.observations),
+        "RUNSPINE_VERBOSE": "1" if spec.capture.verbose else "",
     }
-    return {
+    made = {
         **passed,
         "PYTHONUNBUFFERED": "1",
         # Whatever folder the program starts in: its W&B files belong to the run.
@@ -99,6 +101,9 @@ def trainer_environment(
         # Empty for a run without GPUs: it must not use one that another run holds.
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
     }
+    if api := variables.get(MODE):
+        made |= startup_variables(api, made.get("PYTHONPATH", ""))
+    return made
 
 
 def thread_limit(spec: RunSpec) -> int:

@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+from runspine.instrument.api import NATIVE
+from runspine.instrument.startup_variables import MODE
 from runspine.runners import Launch, NotReadyError
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
@@ -38,7 +40,13 @@ class ScriptRunner:
             raise NotReadyError(f"workdir {directory} does not exist on this worker")
         wanted = python if spec.command[0] in PYTHONS else spec.command[0]
         program = _find(wanted, directory, spec.variables.get("PATH") or os.environ.get("PATH", ""))
-        return Launch([program, *spec.command[1:]], directory)
+        return Launch([program, *spec.command[1:]], directory, _instrumentation(spec))
+
+
+def _instrumentation(spec: RunSpec) -> dict[str, str]:
+    """The variable by which Python processes of the program record themselves, unless switched off."""
+    wanted = not spec.capture.HasField("instrument") or spec.capture.instrument
+    return {MODE: NATIVE} if wanted else {}
 
 
 def _find(program: str, directory: Path, path: str) -> str:

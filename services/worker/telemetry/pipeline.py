@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
@@ -18,6 +18,7 @@ import structlog
 from runspine.clock import now_micros
 from runspine.eventlog.publisher import MessageTooLargeError, Publisher, PublishRefusedError
 from runspine.services.worker.metrics import HELD_BACK, LINES, LOG_LINES, MALFORMED, SPOOL_FULL, STEPS
+from runspine.services.worker.protocol.event_file import EventScalar
 from runspine.services.worker.protocol.redact import Redactor
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
 from runspine.services.worker.telemetry.assembly.description import TrainerDescription
@@ -110,6 +111,13 @@ class TelemetryPipeline:
     def add_metrics(self, values: dict[str, float]) -> None:
         """Add metrics of the worker."""
         self._assembler.add_metrics(values, now_micros())
+        self.cut_batches()
+
+    def add_scalars(self, scalars: Iterable[EventScalar]) -> None:
+        """Add scalars of event files, except series that the trainer reports itself."""
+        at = now_micros()
+        for scalar in scalars:
+            self._assembler.add_scalar(scalar, at)
         self.cut_batches()
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 from runspine.domain.artifact_kinds import CHECKPOINT
 from runspine.domain.evaluation_series import batch_points
 from runspine.domain.tracking import read_output, wandb_run
+from runspine.services.worker.protocol.event_file import EventScalar
 from runspine.services.worker.protocol.events import (
     ArtifactEvent,
     ArtifactsEvent,
@@ -47,6 +48,7 @@ from runspine.wire.v1.telemetry_pb2 import (
     StepBlock,
 )
 
+MAX_REPORTED = 100_000
 CUT_OBSERVATIONS = "observations of more than 200 KB do not fit into a batch: hashes are kept instead"
 # Series of the returns of one agent, when there are several.
 AGENT_RETURN = "episode/return/"
@@ -76,6 +78,8 @@ class BatchAssembler:
         self._origin = StepOrigin(resumed_at)
         # Whether the trainer writes the protocol: then its prints are no metrics.
         self._speaks = False
+        # Names of the series that the trainer reports by lines.
+        self._reported: set[str] = set()
         # Whether it reports its progress: then nothing else moves it.
         self._paced = False
         self.lines_read = 0
@@ -94,7 +98,7 @@ class BatchAssembler:
         self._handlers: dict[type, Callable[[Any, int], bool]] = {
             StepEvent: self._step,
             StepBlock: self._block,
-            MetricsEvent: self._metrics,
+            MetricsEvent: self._reported_metrics,
             Episode: self._episode,
             EnvMade: self._env,
             Reset: self._env,
@@ -135,6 +139,12 @@ class BatchAssembler:
         """Add metrics of the worker at the step that the run has reached."""
         self._metrics(MetricsEvent(values, None, at), at)
 
+    def add_scalar(self, scalar: EventScalar, at: int) -> None:
+        """Add a scalar of an event file, unless the trainer reports its series itself."""
+        name = self._reader.redacted(scalar.tag)
+        if name not in self._reported:
+            self._metrics(MetricsEvent({name: scalar.value}, scalar.step, scalar.at or at), at)
+
     def _read_output(self, text: str, at: int) -> None:
         """Take over what a line of plain text states: an episode of CleanRL, its rates, a run at W&B."""
         if "episodic_return=" in text or text.startswith("SPS:"):
@@ -149,7 +159,7 @@ class BatchAssembler:
             self._episodes.add_print(found.step, found.value, found.length, at)
             self._reach(found.step, at)
         if found.metrics and not self._speaks:
-            self._metrics(MetricsEvent(found.metrics, found.step, at), at)
+            self._reported_metrics(MetricsEvent(found.metrics, found.step, at), at)
 
     def _note_malformed(self, at: int) -> None:
         """Count it; the run's log states what is wrong with the first one, in the line before it."""
@@ -247,6 +257,11 @@ class BatchAssembler:
         self._count_steps(block, block.count, block.first_step + block.count - 1, at)
         self._batcher.add_block(block)
         return True
+
+    def _reported_metrics(self, metrics: MetricsEvent, at: int) -> bool:
+        if len(self._reported) < MAX_REPORTED:
+            self._reported.update(metrics.values)
+        return self._metrics(metrics, at)
 
     def _metrics(self, metrics: MetricsEvent, at: int) -> bool:
         if metrics.step is not None:
