@@ -32,7 +32,7 @@ from runspine.wire.v1 import artifacts_pb2 as artifacts
 from runspine.wire.v1 import telemetry_pb2 as telemetry
 from runspine.wire.v1 import trainer_pb2 as trainer
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
-from runspine.wire.v1.run_pb2 import Run, Worker
+from runspine.wire.v1.run_pb2 import Quarantine, Run, Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
@@ -143,7 +143,14 @@ class Client:
         return self._call("PruneDatasetCache", request, trainer.PruneDatasetCacheResponse)
 
     def describe_log(self) -> Sequence[trainer.StreamInfo]:
-        return self._call("DescribeLog", trainer.DescribeLogRequest(), trainer.DescribeLogResponse).streams
+        return self._describe_log().streams
+
+    def quarantines(self) -> Sequence[Quarantine]:
+        """Subjects that are quarantined now."""
+        return self._describe_log().quarantines
+
+    def _describe_log(self) -> trainer.DescribeLogResponse:
+        return self._call("DescribeLog", trainer.DescribeLogRequest(), trainer.DescribeLogResponse)
 
     def watch(
         self,

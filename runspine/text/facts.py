@@ -189,6 +189,9 @@ DESCRIPTIONS: dict[str, Callable[[Any], str]] = {
     ),
     "worker_offline": lambda f: f"worker {f.worker_id} is offline{_because(f.reason)}",
     "folders_removed": _folders,
+    "subject_released": lambda f: (
+        f"quarantine of positions {f.first} to {f.last} ended{_by(f.released_by)}{_because(f.reason)}"
+    ),
     **artifact_facts.DESCRIPTIONS,
 }
 

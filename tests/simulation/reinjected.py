@@ -21,7 +21,7 @@ from runspine.eventlog import (
     server_errors,
     streams,
 )
-from runspine.eventlog.chain import check_history
+from runspine.eventlog.admission import accepted_history
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import PublishRefusedError
@@ -53,8 +53,7 @@ def reads_that_lag() -> Iterator[None]:
         body = json.dumps({"batch": READ_BATCH, "seq": 1, "next_by_subj": subject}).encode()
         answers = self._link.replies(f"$JS.API.DIRECT.GET.{stream}", body)
         found = [reads._from_direct(stream, headers, data) async for headers, data in answers]
-        check_history(found)
-        return found
+        return accepted_history(found)
 
     async def own_or_conflict(
         self: JetStreamLog, subject: str, _: Version, commit_id: str, error: PublishRefusedError

@@ -287,10 +287,12 @@ class DescribeLogRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeLogResponse(_message.Message):
-    __slots__ = ("streams",)
+    __slots__ = ("streams", "quarantines")
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINES_FIELD_NUMBER: _ClassVar[int]
     streams: _containers.RepeatedCompositeFieldContainer[StreamInfo]
-    def __init__(self, streams: _Optional[_Iterable[_Union[StreamInfo, _Mapping]]] = ...) -> None: ...
+    quarantines: _containers.RepeatedCompositeFieldContainer[_run_pb2.Quarantine]
+    def __init__(self, streams: _Optional[_Iterable[_Union[StreamInfo, _Mapping]]] = ..., quarantines: _Optional[_Iterable[_Union[_run_pb2.Quarantine, _Mapping]]] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
     __slots__ = ("name", "first_sequence", "last_sequence", "commits", "bytes", "witness")

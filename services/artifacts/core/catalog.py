@@ -34,7 +34,7 @@ from runspine.wire.v1.facts_pb2 import (
     Fact,
     Progress,
 )
-from runspine.wire.v1.run_pb2 import PHASE_UNSPECIFIED
+from runspine.wire.v1.run_pb2 import PHASE_UNSPECIFIED, Quarantine
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 
 
@@ -42,8 +42,8 @@ class ArtifactCatalog:
     """The artifacts service's projection of artifacts, runs, retention rules and names."""
 
     name = "artifacts"
-    # 2: sums of what was pruned.
-    schema = 2
+    # 2: sums of what was pruned. 3: with the state of the chains.
+    schema = 3
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
@@ -65,6 +65,7 @@ class ArtifactCatalog:
         # Grows with every prune and undo, after which the janitor moves objects.
         self.prunes = 0
         self.janitor = JanitorTerm()
+        self.quarantined: set[str] = set()
 
     def apply(self, recorded: Recorded) -> None:
         kind, _, key = recorded.subject.partition(".")
@@ -82,6 +83,13 @@ class ArtifactCatalog:
                 apply_term(self.janitor, fact)
             elif kind == "artifacts":
                 self._apply_artifact(key, fact)
+
+    def apply_quarantine(self, quarantine: Quarantine) -> None:
+        """Note that a subject is quarantined, or that it was released."""
+        if quarantine.released:
+            self.quarantined.discard(quarantine.subject)
+        else:
+            self.quarantined.add(quarantine.subject)
 
     def artifacts(self) -> Iterator[Artifact]:
         for entry in self.run_artifacts.values():

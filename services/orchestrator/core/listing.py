@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from runspine.services.orchestrator.core.board import Board
-from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.run_pb2 import Phase, Run
 from runspine.wire.v1.trainer_pb2 import ListRequest, ListResponse
 
 DEFAULT_PAGE = 50
@@ -18,7 +18,7 @@ def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
     size = min(request.page_size or DEFAULT_PAGE, MAX_PAGE)
     response = ListResponse()
     for run in _newest_first(board, request.page_token):
-        if not matches(run, request):
+        if not matches(run, request, board.phase_of(run)):
             continue
         if len(response.runs) == size:
             response.next_page_token = response.runs[-1].run.id
@@ -32,7 +32,7 @@ def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
             summary.tracking.CopyFrom(tracking)
     plain = ListRequest(page_size=request.page_size, page_token=request.page_token)
     everything = request == plain
-    response.total = len(board.runs) if everything else sum(matches(r, request) for r in board.runs.values())
+    response.total = len(board.runs) if everything else _count(board, request)
     return response
 
 
@@ -42,9 +42,13 @@ def _newest_first(board: Board, token: str) -> Iterator[Run]:
         yield board.runs[board.ids[index]]
 
 
-def matches(run: Run, request: ListRequest) -> bool:
+def _count(board: Board, request: ListRequest) -> int:
+    return sum(matches(run, request, board.phase_of(run)) for run in board.runs.values())
+
+
+def matches(run: Run, request: ListRequest, phase: Phase) -> bool:
     spec = run.spec
-    if request.phases and run.phase not in request.phases:
+    if request.phases and phase not in request.phases:
         return False
     for wanted, given in (
         (request.env, spec.env),

@@ -13,6 +13,7 @@ from runspine.clock import now_micros
 from runspine.domain.dataset_tag import dataset_tag
 from runspine.domain.run import fold
 from runspine.eventlog import EventLog
+from runspine.eventlog.admission import follow_accepted
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.subjects import RUNS, attempts_subject, run_subject
@@ -188,18 +189,19 @@ class Attempt:
 
     async def _reread(self) -> int:
         """Read the run again: a cancel may have been stored between the offer and the claim."""
-        facts, version = await self._fact_writer.read_version(run_subject(self.run_id))
+        facts, version = await self._fact_writer.read_accepted(run_subject(self.run_id))
         self._run = fold(facts)
         self._check_run()
         return version.sequence
 
     async def _watch(self, position: int) -> None:
         """Follow the facts of the run. A requeue always precedes the start of a later attempt."""
-        following = self._log.follow(RUNS, after=position, subject=run_subject(self.run_id))
+        following = follow_accepted(self._log, RUNS, run_subject(self.run_id))
         async with contextlib.aclosing(following):
             async for recorded in following:
-                self._run = fold(recorded.commit.facts, self._run)
-                self._check_run()
+                if recorded.sequence > position:
+                    self._run = fold(recorded.commit.facts, self._run)
+                    self._check_run()
 
     def _check_run(self) -> None:
         if stop := stop_for(self._run, self.number):

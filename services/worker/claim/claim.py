@@ -16,6 +16,7 @@ import structlog
 from runspine.clock import now_micros
 from runspine.datasets import DatasetError
 from runspine.domain.run import fold
+from runspine.eventlog import CorruptError
 from runspine.eventlog.subjects import attempts_subject, run_subject
 from runspine.runners import Runner
 from runspine.services.worker.artifacts.resume import AttemptStart, CheckpointUnconfirmedError, find_start
@@ -120,6 +121,9 @@ class Claimer:
             return await self._consider(lease)
         except ClaimPostponedError as postponed:
             await self._postpone(lease, postponed)
+            return None
+        except CorruptError as error:
+            await self._postpone(lease, ClaimPostponedError(str(error), UNFIT_RETRY_SECONDS))
             return None
         finally:
             self._claiming.remove(lease.offer.run_id)

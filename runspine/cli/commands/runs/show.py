@@ -18,6 +18,7 @@ from runspine.domain.run.attempts import newest_tracking
 from runspine.domain.run.rest import rests
 from runspine.domain.tracking import LABEL, label_text
 from runspine.errors import RunspineError
+from runspine.eventlog.admission import accepted_facts
 from runspine.eventlog.subjects import ATTEMPTS, RUNS, attempts_subject, run_subject
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
@@ -25,7 +26,7 @@ from runspine.spec.run_file import spec_yaml
 from runspine.text.facts import counts_text, elapsed, exit_text, pending_text, progress_parts, tracking_text
 from runspine.text.preflight import preflight_lines
 from runspine.text.values import escaped, escaped_block, local_time, when
-from runspine.wire.v1.facts_pb2 import Commit, Fact, TrainerDescribed
+from runspine.wire.v1.facts_pb2 import Fact, TrainerDescribed
 from runspine.wire.v1.run_pb2 import Attempt, Run
 from runspine.wire.v1.trainer_pb2 import GetResponse
 
@@ -60,8 +61,7 @@ def history(client: Client, run_id: str) -> list[Fact]:
     facts: list[Fact] = []
     for stream, subject in ((RUNS, run_subject(run_id)), (ATTEMPTS, attempts_subject(run_id))):
         try:
-            for record in client.read_log(stream, subject=subject):
-                facts += Commit.FromString(record.commit).facts
+            facts += [fact for _, fact in accepted_facts(client.read_log(stream, subject=subject))]
         except RunspineError as error:
             note(f"notice: the timeline is incomplete: {escaped(str(error))}")
     return sorted(facts, key=lambda fact: fact.at)
