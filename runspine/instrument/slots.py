@@ -79,6 +79,13 @@ class SlotLedger:
         """Slots that are held or free are the parent's."""
         self._free, self._held = {}, {}
 
+    def emptied(self) -> set[int]:
+        """Give up all slots, held or free; they are returned."""
+        ranges = [slots for _, slots in self._held.values()]
+        ranges += [slots for some in self._free.values() for slots in some]
+        self.forked()
+        return {slot for slots in ranges for slot in slots}
+
     def give_back(self, ticket: int) -> None:
         if ticket in self._held:
             kind, slots = self._held.pop(ticket)

@@ -43,6 +43,7 @@ def stand_down() -> None:
     os.environ[MODE] = OFF
     for env in list(record.tapped):
         env.untap()
+    record.run.reuse_slots(record.ledger.emptied())
 
 
 def handle_sigterm() -> None:

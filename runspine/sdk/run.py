@@ -322,6 +322,10 @@ class Run:
         """The first of so many consecutive slots that no process of this rank has taken before."""
         return self._slots.take(count)
 
+    def reuse_slots(self, slots: set[int]) -> None:
+        """Give slots of this process, which nothing else uses any more, to the next envs."""
+        self._own_slots |= slots
+
     def next_episode(self, slot: int) -> tuple[int, str]:
         """Return number and id of the slot's next episode."""
         number = self._episodes.get(slot, 0)
