@@ -276,9 +276,8 @@ class SlotRecorder:
         if not pipe.open or not episode.id:
             pipe.count_missed()
             return
-        when = (self.began, now or time.time())
-        columns = (actions, observations, rewards)
-        block = lines.Block(episode, first, self._global_step, flags, *when, *columns, self._actor)
+        head = (episode, first, self._global_step, flags, self.began, now or time.time())
+        block = lines.Block(*head, actions, observations, rewards, self._actor)
         pipe.write_later(LINE_BYTES + count * self._row_bytes, lines.steps, self.slot, block)
 
     def continue_episode(self, episode: Episode, first: Any, newest: Any, *, ended: bool) -> None:

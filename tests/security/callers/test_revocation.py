@@ -42,7 +42,8 @@ class Followed:
 
 def refused_after(stack: CallerStack, token: str) -> dict[str, float]:
     """Seconds until each service refuses the token."""
-    started, found = time.monotonic(), {}
+    started = time.monotonic()
+    found: dict[str, float] = {}
     while len(found) < 3 and time.monotonic() - started < 30:
         for name, code in stack.reads(bearer(token)).items():
             if code == UNAUTHENTICATED:

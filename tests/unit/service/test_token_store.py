@@ -50,7 +50,7 @@ def test_a_token_ends_at_its_time(tmp_path: Path, at_once: None, monkeypatch: py
     file.add("guest", "g", "read", expires=now + 60)
     store = TokenStore(file.path)
     assert refusal(store, "g") == ""
-    monkeypatch.setattr(token_store.time, "time", lambda: now + 61)
+    monkeypatch.setattr(time, "time", lambda: now + 61)
     assert "token 'guest' has expired on" in refusal(store, "g")
 
 
