@@ -30,6 +30,8 @@ DEFAULT_SEED = 1
 PROTOCOL = 1
 # Approximate size of a metric on the wire.
 METRIC_BYTES = 48
+# Kinds of values that cannot be recorded and are reported by name.
+MAX_DROP_KINDS = 50
 P = ParamSpec("P")
 
 
@@ -77,6 +79,10 @@ class Run:
         # For instrumentation: called with each look of the flusher, in its thread.
         self.on_look: Callable[[], None] = _nothing
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
+        # What could not be recorded and was reported: kinds and how much.
+        self._reported_drops: set[str] = set()
+        self._drops_reported = 0
+        self._reports_drops = bool(given("RUNSPINE_PROTOCOL"))
         self._recorders: list[SlotRecorder] = []
         # Without the descriptor, as under torchrun, processes have the worker's socket in common.
         shared = given(PIPE_IDENTITY) or f"{self.attempt}:{given(SOCKET_PATH, '')}"
@@ -150,7 +156,7 @@ class Run:
             try:
                 numbers[self.rank.name(str(name))] = float(value)
             except (TypeError, ValueError) as error:
-                self.drop(f"metric {name}: {error}")
+                self.drop(f"metric {name}: {error}", kind=f"metric {name}")
         now = time.time()
         self._flush_rows_before(now - MAX_WAIT_SECONDS)
         if numbers:
@@ -282,11 +288,23 @@ class Run:
 
     def finish(self) -> None:
         """Write everything pending. Called at exit as well."""
+        self._report_drops(self.pipe.trouble or "more of the same")
         self.flush()
 
-    def drop(self, why: str) -> None:
+    def drop(self, why: str, kind: str = "") -> None:
+        """Count what cannot be recorded; the first of each kind is reported at once, the rest at the end."""
         self.pipe.dropped += 1
+        if (kind or why) not in self._reported_drops and len(self._reported_drops) < MAX_DROP_KINDS:
+            self._reported_drops.add(kind or why)
+            self._report_drops(why)
         self._warn(why)
+
+    def _report_drops(self, why: str) -> None:
+        count = self.pipe.dropped - self._drops_reported
+        # A worker that does not name its protocol does not know the line either.
+        if count and self.pipe.open and self._reports_drops:
+            self._drops_reported += count
+            self._write({"type": "dropped", "count": count, "reason": why})
 
     def add_recorder(self, recorder: SlotRecorder) -> None:
         self._recorders.append(recorder)

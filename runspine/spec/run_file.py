@@ -23,6 +23,7 @@ from runspine.spec.strict_yaml import (
     read_yaml,
     write_yaml,
 )
+from runspine.spec.unread_fields import remedy, unread_fields
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 MAX_RUNS = 1000
@@ -92,6 +93,9 @@ def build(root: MapNode, *, folder: Path, sets: Sequence[str] = (), source: str 
     for variation in _grid(seeds, sweep):
         specs.append(build_spec(base, variation, folder=folder, source=source))
         variations.append({path: _shown(value) for path, value in variation.items()})
+    if isinstance(sweep, MapNode):
+        wheres = {path: node.where for path, node in sweep.entries.items()}
+        check_readers(specs[0], wheres, "sweep", folder, source)
     return RunFile(specs, variations, dict(_places(base, "")))
 
 
@@ -101,6 +105,14 @@ def build_spec(base: MapNode, values: Mapping[str, Node], *, folder: Path, sourc
     for path, value in values.items():
         _put(node, field_parts(path), value, path)
     return _spec(node, folder, source)
+
+
+def check_readers(spec: RunSpec, wheres: Mapping[str, str], kind: str, folder: Path, source: str) -> None:
+    """Refuse a grid or a search over fields that the program does not read. Raises InvalidError."""
+    unread = unread_fields(spec, list(wheres), folder)
+    violations = [Violation(f"{kind}.{path}", remedy(path), wheres[path]) for path in unread]
+    if violations:
+        raise InvalidError(f"{source or 'the run file'} would run the same several times", violations)
 
 
 def apply_overrides(spec: RunSpec, sets: Sequence[str]) -> RunSpec:

@@ -15,7 +15,7 @@ from typing import Any
 from runspine.errors import InvalidError, Violation
 from runspine.spec.nearest import not_accepted
 from runspine.spec.plain import to_plain
-from runspine.spec.run_file import build_spec, override, read_bytes, seed_nodes
+from runspine.spec.run_file import build_spec, check_readers, override, read_bytes, seed_nodes
 from runspine.spec.strict_yaml import MAX_BYTES, ListNode, MapNode, Node, Scalar, read_yaml
 from runspine.sweep.space import (
     Axis,
@@ -156,6 +156,9 @@ class _PlanReader:
         base = self._example(axes)
         self._check(fields, axes, base)
         self._raise()
+        search = self.given["search"]
+        wheres = {axis.path: getattr(search, "where", "") for axis in axes}
+        check_readers(base, wheres, "search", self.path.parent, str(self.path))
         if fields["sampler"] == "grid":
             size = math.prod(len(axis.values() or []) for axis in axes)
             fields["trials"] = min(fields["trials"], size) if "trials" in self.given else size

@@ -91,6 +91,10 @@ def counts_text(counts: Counts) -> str:
     ]
     if counts.malformed:
         parts.append(f"{counts.malformed:,} malformed lines")
+    if counts.dropped:
+        parts.append(f"{counts.dropped:,} not recorded")
+    if counts.not_finite:
+        parts.append(f"{counts.not_finite:,} NaN or infinite")
     return ", ".join(parts)
 
 

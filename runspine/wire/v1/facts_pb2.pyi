@@ -274,18 +274,22 @@ class KeyReserved(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., spec_digest: _Optional[bytes] = ...) -> None: ...
 
 class Counts(_message.Message):
-    __slots__ = ("steps", "episodes", "metrics", "log_lines", "malformed")
+    __slots__ = ("steps", "episodes", "metrics", "log_lines", "malformed", "dropped", "not_finite")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     LOG_LINES_FIELD_NUMBER: _ClassVar[int]
     MALFORMED_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    NOT_FINITE_FIELD_NUMBER: _ClassVar[int]
     steps: int
     episodes: int
     metrics: int
     log_lines: int
     malformed: int
-    def __init__(self, steps: _Optional[int] = ..., episodes: _Optional[int] = ..., metrics: _Optional[int] = ..., log_lines: _Optional[int] = ..., malformed: _Optional[int] = ...) -> None: ...
+    dropped: int
+    not_finite: int
+    def __init__(self, steps: _Optional[int] = ..., episodes: _Optional[int] = ..., metrics: _Optional[int] = ..., log_lines: _Optional[int] = ..., malformed: _Optional[int] = ..., dropped: _Optional[int] = ..., not_finite: _Optional[int] = ...) -> None: ...
 
 class AttemptStarted(_message.Message):
     __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from", "versions")

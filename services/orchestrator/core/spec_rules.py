@@ -22,6 +22,7 @@ from runspine.services.orchestrator.core.dataset_rules import dataset_violations
 from runspine.services.orchestrator.core.evaluation_rules import evaluation_violations
 from runspine.services.orchestrator.core.fork_rules import fork_violations
 from runspine.services.orchestrator.core.play_rules import play_violations
+from runspine.spec.command_template import missing_values
 from runspine.spec.nearest import not_accepted
 from runspine.wire.v1.runner_pb2 import (
     BOOLEAN,
@@ -237,6 +238,8 @@ def _runner(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> Iterator[Violat
         yield Violation(
             "spec.command", "is missing: the program and its arguments, such as [python, train.py]"
         )
+    if info.takes_command:
+        yield from (Violation("spec.command", str(missing)) for missing in missing_values(spec))
     if spec.command and not info.takes_command:
         yield Violation("spec.command", f"runner {info.name} makes its own command: remove it and use params")
     if spec.HasField("warm_start") and not can_warm_start(info, spec.algo):

@@ -12,6 +12,7 @@ from runspine.runners import NotReadyError
 from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
 from runspine.services.worker.protocol.reader import PROTOCOL
 from runspine.services.worker.protocol.redact import MIN_SECRET_LENGTH
+from runspine.spec.command_template import NoValueError, filled
 from runspine.spec.plain import enum_word, plain_value
 from runspine.wire.v1.spec_pb2 import ObservationPolicy, RunSpec, Value
 
@@ -95,7 +96,7 @@ def trainer_environment(
         **dict.fromkeys(THREAD_VARIABLES, str(thread_limit(spec))),
         **proxy_variables(spec, environment, every_run=wandb_proxy),
         **variables,
-        **spec.variables,
+        **_variables(spec),
         **resolve_secrets(spec, environment),
         **{name: value for name, value in own.items() if value},
         # Empty for a run without GPUs: it must not use one that another run holds.
@@ -104,6 +105,16 @@ def trainer_environment(
     if api := variables.get(MODE):
         made |= startup_variables(api, made.get("PYTHONPATH", ""))
     return made
+
+
+def _variables(spec: RunSpec) -> dict[str, str]:
+    """The spec's variables; those of a program with values for placeholders. Raises NotReadyError."""
+    if spec.runner != "script":
+        return dict(spec.variables)
+    try:
+        return dict(zip(spec.variables, filled(spec.variables.values(), spec), strict=True))
+    except NoValueError as error:
+        raise NotReadyError(f"variables: {error}", "variables") from error
 
 
 def thread_limit(spec: RunSpec) -> int:

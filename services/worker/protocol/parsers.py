@@ -12,6 +12,7 @@ from runspine.services.worker.protocol.events import (
     ArtifactEvent,
     ArtifactsEvent,
     ConfigEvent,
+    DroppedEvent,
     Event,
     HelloEvent,
     MetricsEvent,
@@ -43,6 +44,7 @@ MAX_VALUE_BYTES = 200 << 10
 SMALL_LINE_BYTES = MAX_VALUE_BYTES // 8
 MAX_WRITER_LENGTH = 100
 MAX_FRAME_SKIP = 1000
+MAX_REASON_LENGTH = 1000
 # Files in one line.
 MAX_PATHS = 200
 MIND_LISTS = ("goals", "beliefs", "intentions")
@@ -269,6 +271,10 @@ def _progress(fields: dict[str, Any], at: int, line: bytes) -> ProgressEvent:
     return ProgressEvent(count(fields["step"]), None if total is None else count(total))
 
 
+def _dropped(fields: dict[str, Any], at: int, line: bytes) -> DroppedEvent:
+    return DroppedEvent(count(fields["count"]), prose(fields["reason"])[:MAX_REASON_LENGTH])
+
+
 def _evaluation(fields: dict[str, Any], at: int, line: bytes) -> Score:
     returns = [number(each) for each in _list(fields["returns"])]
     lengths = [slot(each) for each in _list(fields.get("lengths") or [])]
@@ -362,4 +368,5 @@ HANDLERS: dict[str, Callable[[dict[str, Any], int, bytes], Event]] = {
     "mind": _mind,
     "turn": _turn,
     "evaluation": _evaluation,
+    "dropped": _dropped,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from runspine.services.worker.protocol.events import (
     ArtifactEvent,
     ArtifactsEvent,
     ConfigEvent,
+    DroppedEvent,
     Event,
     HelloEvent,
     LogLine,
@@ -49,6 +51,9 @@ from runspine.wire.v1.telemetry_pb2 import (
 )
 
 MAX_REPORTED = 100_000
+# Series whose first such value is stated in the run's log.
+MAX_NOT_FINITE = 20
+NOT_FINITE_HINT = "later ones are counted on the run; the training may have diverged"
 CUT_OBSERVATIONS = "observations of more than 200 KB do not fit into a batch: hashes are kept instead"
 # Series of the returns of one agent, when there are several.
 AGENT_RETURN = "episode/return/"
@@ -80,6 +85,8 @@ class BatchAssembler:
         self._speaks = False
         # Names of the series that the trainer reports by lines.
         self._reported: set[str] = set()
+        # Names of series with a value that is NaN or infinite.
+        self._not_finite: set[str] = set()
         # Whether it reports its progress: then nothing else moves it.
         self._paced = False
         self.lines_read = 0
@@ -110,6 +117,7 @@ class BatchAssembler:
             MindEvent: self._mind,
             TurnEvent: self._turn,
             Score: self._score,
+            DroppedEvent: self._dropped,
         }
 
     @property
@@ -216,7 +224,8 @@ class BatchAssembler:
         """The progress, counting only what was cut, for recovery after a restart."""
         progress = self.progress(at)
         progress.counts.CopyFrom(self._batcher.tally)
-        progress.counts.malformed = self._counts.malformed
+        for field in ("malformed", "dropped", "not_finite"):
+            setattr(progress.counts, field, getattr(self._counts, field))
         progress.episodes = progress.counts.episodes
         return progress.SerializeToString()
 
@@ -266,8 +275,27 @@ class BatchAssembler:
     def _metrics(self, metrics: MetricsEvent, at: int) -> bool:
         if metrics.step is not None:
             self._reach(metrics.step, at)
-        self._batcher.add_metrics(metrics, self._pace.step if metrics.step is None else metrics.step)
+        step = self._pace.step if metrics.step is None else metrics.step
+        self._batcher.add_metrics(metrics, step)
         self._counts.metrics += len(metrics.values)
+        # One sum is cheaper than a look at each value; that of -inf and inf is not a number either.
+        if not math.isfinite(sum(metrics.values.values())):
+            self._note_not_finite(metrics.values, step, at)
+        return True
+
+    def _note_not_finite(self, values: dict[str, float], step: int, at: int) -> None:
+        """Count values that are NaN or infinite; the run's log states the first one of each series."""
+        for name, value in values.items():
+            if math.isfinite(value):
+                continue
+            self._counts.not_finite += 1
+            if name not in self._not_finite and len(self._not_finite) < MAX_NOT_FINITE:
+                self._not_finite.add(name)
+                self.log_line(f"{name} is {value} at step {step:,}: {NOT_FINITE_HINT}", at)
+
+    def _dropped(self, dropped: DroppedEvent, at: int) -> bool:
+        self._counts.dropped += dropped.count
+        self.log_line(f"not recorded: {self._reader.redacted(dropped.reason)}", at)
         return True
 
     def _episode(self, episode: Episode, at: int) -> bool:
