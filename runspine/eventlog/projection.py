@@ -230,7 +230,7 @@ class Projector:
 
     async def _check(self, snapshot: Snapshot) -> None:
         """Raise LogWentBackwardsError unless the log has the commits that the snapshot was made from."""
-        for stream, cursor in snapshot.cursors.items():
+        for stream, cursor in sorted(snapshot.cursors.items()):
             if cursor.sequence == 0:
                 continue
             found = b""

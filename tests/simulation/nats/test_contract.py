@@ -16,8 +16,9 @@ from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.streams import declarations, ensure_streams
 from tests.kit.servers.nats import NatsServer
 from tests.kit.servers.nats_cluster import NatsCluster, nats_cluster
-from tests.simulation.contract_cases import CASES, Case, Peer
-from tests.simulation.nats_client import SimulatedClient
+from tests.simulation.nats.client import SimulatedClient
+from tests.simulation.nats.contract_cases import CASES, Case, Peer
+from tests.simulation.plan import Plan
 from tests.simulation.world import World, quiet
 
 WRITERS = 8
@@ -29,7 +30,7 @@ async def _nothing() -> None:
 
 
 def on_model(case: Case, servers: int = 1, seed: int = 1) -> list[Any]:
-    world = World(seed, servers)
+    world = World(Plan("contract", seed), servers)
     found: list[Any] = []
 
     async def main() -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.simulation.nats_stream import StreamStore
+from tests.simulation.nats.stream import StreamStore
 
 if TYPE_CHECKING:
-    from tests.simulation.nats_cluster import Cluster, Server
+    from tests.simulation.nats.cluster import Cluster, Server
 
 ELECTION_SECONDS = (4.0, 9.0)
 HANDOVER_SECONDS = (0.05, 1.0)

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlparse
@@ -15,34 +16,32 @@ from nats.errors import ConnectionClosedError, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
 from tests.simulation.loop import NODE
-from tests.simulation.nats_cluster import Cluster, Request, Server, Wire
+from tests.simulation.nats.cluster import Cluster, Request, Server, Wire
 
 Callback = Callable[[Msg], Awaitable[None]]
 
 
 class SimulatedSubscription:
-    """One subscription; its callback gets messages one after the other."""
+    """One subscription; its callback gets messages one after the other.
+
+    Runspine's callbacks hand a message on and never wait; so none needs a task of its own here.
+    """
 
     def __init__(self, client: SimulatedClient, subject: str, callback: Callback) -> None:
         self.client = client
         self.subject = subject
         self.wire: Wire | None = None
         self._callback = callback
-        self._arrived: deque[Msg] = deque()
-        self._busy = False
 
     def arrive(self, subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
         """Called within the node of the client."""
         owner: Any = self.client
-        self._arrived.append(Msg(owner, subject, reply, data, headers))
-        if not self._busy:
-            self._busy = True
-            asyncio.get_running_loop().create_task(self._drain())
-
-    async def _drain(self) -> None:
-        while self._arrived:
-            await self._callback(self._arrived.popleft())
-        self._busy = False
+        handing_on: Any = self._callback(Msg(owner, subject, reply, data, headers))
+        try:
+            handing_on.send(None)
+        except StopIteration:
+            return
+        raise RuntimeError(f"the callback of {self.subject} waits, and holds up all messages after it")
 
     async def unsubscribe(self) -> None:
         self.client.forget(self)
@@ -76,7 +75,7 @@ class SimulatedClient:
 
     @property
     def connected_url(self) -> Any:
-        return urlparse(self.wire.server.url) if self.wire else None
+        return _parsed(self.wire.server.url) if self.wire else None
 
     async def connect(self, servers: list[str], **options: Any) -> None:
         self._servers = deque(servers)
@@ -217,6 +216,11 @@ class SimulatedClient:
             self.cluster.unsubscribe(subscription)
         if self.wire is not None:
             self.cluster.disconnect(self.wire)
+
+
+@cache
+def _parsed(url: str) -> Any:
+    return urlparse(url)
 
 
 def _resolve(future: asyncio.Future[Any], value: Any) -> None:

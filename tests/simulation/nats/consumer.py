@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.nats_group import Group, Proposal
-from tests.simulation.nats_stream import NANO, Stored
+from tests.simulation.nats.group import Group, Proposal
+from tests.simulation.nats.stream import NANO, Stored
 
 if TYPE_CHECKING:
-    from tests.simulation.nats_cluster import Cluster, Server
+    from tests.simulation.nats.cluster import Cluster, Server
 
 UNBOUNDED = 1 << 60
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from runspine.eventlog.memory import matches
 from tests.simulation.clocks import EPOCH
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.nats_api import Api
-from tests.simulation.nats_consumer import Consumer
-from tests.simulation.nats_group import ELECTION_SECONDS, Group
-from tests.simulation.nats_stream import StreamStore
+from tests.simulation.nats.api import Api
+from tests.simulation.nats.consumer import Consumer
+from tests.simulation.nats.group import ELECTION_SECONDS, Group
+from tests.simulation.nats.stream import StreamStore
 from tests.simulation.network import Network
 
 if TYPE_CHECKING:
-    from tests.simulation.nats_client import SimulatedClient, SimulatedSubscription
+    from tests.simulation.nats.client import SimulatedClient, SimulatedSubscription
 
 START_SECONDS = (0.5, 3.0)
 
@@ -160,10 +160,12 @@ class Cluster:
     def _interested(self, subject: str) -> Iterator[SimulatedSubscription]:
         yield from self._exact.get(subject, ())
         yield from self._starred.get(subject.rpartition(".")[0], ())
-        yield from (one for one in self._wide if matches(one.subject, subject))
+        for one in self._wide:
+            if matches(one.subject, subject):
+                yield one
 
     def listens(self, subject: str) -> bool:
-        return any(True for _ in self._interested(subject))
+        return bool(self._exact.get(subject)) or any(True for _ in self._interested(subject))
 
     def accept(self, server: Server, request: Request) -> None:
         """A client's message has arrived at its server."""

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.nats_consumer import Consumer
-from tests.simulation.nats_group import Group, Proposal
-from tests.simulation.nats_stream import StreamStore
+from tests.simulation.nats.consumer import Consumer
+from tests.simulation.nats.group import Group, Proposal
+from tests.simulation.nats.stream import StreamStore
 
 if TYPE_CHECKING:
-    from tests.simulation.nats_cluster import Cluster, Request, Server
+    from tests.simulation.nats.cluster import Cluster, Request, Server
 
 ERRORS = {
     10008: (503, "JetStream system temporarily unavailable"),
