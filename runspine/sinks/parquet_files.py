@@ -190,12 +190,13 @@ def _steps(batch: Any) -> Iterator[pa.Table]:
     """A table for each form of the blocks."""
     forms: dict[pa.Schema, list[pa.Table]] = {}
     for block in batch.blocks:
-        table = _block(batch.attempt, block)
+        table = step_table(batch.attempt, block)
         forms.setdefault(table.schema, []).append(table)
     return map(pa.concat_tables, forms.values())
 
 
-def _block(attempt: int, block: Any) -> pa.Table:
+def step_table(attempt: int, block: Any) -> pa.Table:
+    """Steps of one block, a row each."""
     n = block.count
     flags = np.frombuffer(block.flags or bytes(n), np.uint8)
     columns = {

@@ -13,6 +13,7 @@ from runspine.rpc.server import serving
 from runspine.services.telemetry.edges.batches import BatchReader
 from runspine.services.telemetry.edges.log_lines import LogReader
 from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
+from runspine.services.telemetry.edges.points import PointReader
 from runspine.services.telemetry.edges.queries import QueryRunner
 from runspine.services.telemetry.edges.run_lookup import RunLookup
 from runspine.services.telemetry.edges.run_views import RunViews
@@ -46,7 +47,12 @@ async def serve_queries(
             settings.sql_seconds,
         )
         servicer = TelemetryServicer(
-            batches, QueryRunner(views, store), LogReader(batches), sql, settings.follow_mib << 20
+            batches,
+            QueryRunner(views, store),
+            LogReader(batches),
+            sql,
+            PointReader(views, store),
+            settings.follow_mib << 20,
         )
         async with serving(
             settings, [SERVICE], lambda server: add_TelemetryServiceServicer_to_server(servicer, server)

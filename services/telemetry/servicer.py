@@ -17,6 +17,7 @@ from runspine.services.telemetry.edges.batches import BatchReader, ReadBatch
 from runspine.services.telemetry.edges.log_lines import LogReader
 from runspine.services.telemetry.edges.log_search import LogSearch
 from runspine.services.telemetry.edges.metrics import FOLLOWERS, LINES, STREAMS
+from runspine.services.telemetry.edges.points import PointReader
 from runspine.services.telemetry.edges.queries import MAX_SERIES, QueryRunner
 from runspine.services.telemetry.edges.segment_store import SegmentGoneError, SegmentNotStoredError
 from runspine.services.telemetry.edges.sql import SqlRunner
@@ -46,6 +47,7 @@ class TelemetryServicer(TelemetryServiceServicer):
         queries: QueryRunner,
         logs: LogReader,
         sql: SqlRunner,
+        points: PointReader,
         window_bytes: int,
     ) -> None:
         self._batches = batches
@@ -53,6 +55,7 @@ class TelemetryServicer(TelemetryServiceServicer):
         self._queries = queries
         self._search = LogSearch(logs)
         self._sql = sql
+        self._points = points
         self._window_bytes = window_bytes
 
     async def StreamLogs(
@@ -145,6 +148,16 @@ class TelemetryServicer(TelemetryServiceServicer):
             lambda: self._queries.curves(request.run_id, request.names, axis, low, high, points)
         )
         return wire.QueryMetricsResponse(series=series)
+
+    async def ReadPoints(
+        self, request: wire.ReadPointsRequest, context: Any
+    ) -> AsyncIterator[wire.ReadPointsResponse]:
+        _check_run(request.run_id)
+        _check("names", len(request.names), MAX_SERIES)
+        found = self._points.read(request.run_id, request.names, request.with_times, request.after)
+        async with aclosing(found):
+            async for answer in _translated(found):
+                yield answer
 
     async def ListEpisodes(
         self, request: wire.ListEpisodesRequest, context: Any

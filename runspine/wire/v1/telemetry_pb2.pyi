@@ -445,6 +445,38 @@ class Series(_message.Message):
     points: int
     def __init__(self, name: _Optional[str] = ..., exact: _Optional[bool] = ..., x: _Optional[_Iterable[float]] = ..., y: _Optional[_Iterable[float]] = ..., low: _Optional[_Iterable[float]] = ..., high: _Optional[_Iterable[float]] = ..., points: _Optional[int] = ...) -> None: ...
 
+class ReadPointsRequest(_message.Message):
+    __slots__ = ("run_id", "names", "with_times", "after")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    WITH_TIMES_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    with_times: bool
+    after: int
+    def __init__(self, run_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., with_times: _Optional[bool] = ..., after: _Optional[int] = ...) -> None: ...
+
+class ReadPointsResponse(_message.Message):
+    __slots__ = ("blocks", "position")
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    blocks: _containers.RepeatedCompositeFieldContainer[PointBlock]
+    position: int
+    def __init__(self, blocks: _Optional[_Iterable[_Union[PointBlock, _Mapping]]] = ..., position: _Optional[int] = ...) -> None: ...
+
+class PointBlock(_message.Message):
+    __slots__ = ("name", "values", "steps", "at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    values: bytes
+    steps: bytes
+    at: bytes
+    def __init__(self, name: _Optional[str] = ..., values: _Optional[bytes] = ..., steps: _Optional[bytes] = ..., at: _Optional[bytes] = ...) -> None: ...
+
 class ListEpisodesRequest(_message.Message):
     __slots__ = ("run_id", "order", "descending", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from runspine.services.orchestrator.core.board import Board
 from runspine.wire.v1.run_pb2 import Phase, Run
+from runspine.wire.v1.spec_pb2 import Value
 from runspine.wire.v1.trainer_pb2 import ListRequest, ListResponse
 
 DEFAULT_PAGE = 50
@@ -55,6 +56,7 @@ def matches(run: Run, request: ListRequest, phase: Phase) -> bool:
         (request.algo, spec.algo),
         (request.runner, spec.runner),
         (request.project, spec.project),
+        (request.submitted_by, run.submitted_by),
     ):
         if wanted and wanted != given:
             return False
@@ -64,4 +66,17 @@ def matches(run: Run, request: ListRequest, phase: Phase) -> bool:
         return False
     if request.submitted_before and run.submitted_at >= request.submitted_before:
         return False
-    return all(run.labels.get(key) == value for key, value in request.labels.items())
+    if not all(run.labels.get(key) == value for key, value in request.labels.items()):
+        return False
+    return all(
+        key in spec.params and _equal(spec.params[key], value) for key, value in request.params.items()
+    )
+
+
+def _equal(given: Value, wanted: Value) -> bool:
+    """Whether two values are the same; an integer equals a number of its value, never a boolean."""
+    number = ("integer", "number")
+    kinds = given.WhichOneof("kind"), wanted.WhichOneof("kind")
+    if kinds[0] in number and kinds[1] in number:
+        return bool(getattr(given, kinds[0]) == getattr(wanted, kinds[1]))
+    return given == wanted
