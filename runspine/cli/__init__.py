@@ -63,6 +63,9 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Inspect runs": {
         "ls": CommandEntry("runspine.cli.commands.runs.ls:ls", "List runs."),
         "show": CommandEntry("runspine.cli.commands.runs.show:show", "Show one run in detail."),
+        "code": CommandEntry(
+            "runspine.cli.commands.runs.code:code", "List, print or write the files of a run's code."
+        ),
         "watch": CommandEntry("runspine.cli.commands.runs.watch:watch", "Follow one run, or all of them."),
         "logs": CommandEntry("runspine.cli.commands.runs.logs:logs", "Print the output of a run's trainer."),
         "turns": CommandEntry(

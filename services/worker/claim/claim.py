@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from runspine.clock import now_micros
+from runspine.code.tree import CodeTreeError
 from runspine.datasets import DatasetError
 from runspine.domain.run import fold
 from runspine.eventlog import CorruptError
@@ -22,6 +23,7 @@ from runspine.runners import Runner
 from runspine.services.worker.artifacts.resume import AttemptStart, CheckpointUnconfirmedError, find_start
 from runspine.services.worker.artifacts.uploads import Uploads
 from runspine.services.worker.claim.capacity import CapacityPool, CapacityShare
+from runspine.services.worker.claim.code_cache import CodeCache
 from runspine.services.worker.claim.dataset_cache import DatasetCache
 from runspine.services.worker.claim.offers import OfferLease, OfferQueue
 from runspine.services.worker.claim.preparation import Prepared, describe, prepare, run_directory
@@ -101,6 +103,9 @@ class Claimer:
             blobs,
             self._missing,
             int(settings.dataset_cache_mib * 2**20),
+        )
+        self._code = CodeCache(
+            settings.worker_dir / "code", blobs, self._missing, int(settings.code_cache_mib * 2**20)
         )
         self._reservations = Reservations(settings.reserve_after)
         self._uploads = uploads
@@ -184,6 +189,7 @@ class Claimer:
         if is_taken(await self._fact_writer.read(attempts_subject(run.id)), offer.attempt):
             return None
         start = await self._with_dataset(await self._start(run, offer), run, run_dir)
+        start = await self._with_code(start, run, run_dir)
         prepared = await asyncio.to_thread(
             prepare,
             run.spec,
@@ -255,6 +261,27 @@ class Claimer:
         except CheckpointUnconfirmedError as error:
             raise ClaimPostponedError(str(error), RETRY_SECONDS) from error
         return replace(start, dataset=found.path, notes=[*start.notes, *found.notes])
+
+    async def _with_code(self, start: AttemptStart, run: Run, run_dir: Path) -> AttemptStart:
+        """The same start, with a working copy of the run's code.
+
+        Raises ClaimPostponedError while it cannot be fetched.
+        """
+        if not run.spec.code.tree or start.obstacle:
+            return start
+
+        def report(text: str) -> None:
+            self._waiting[run.id] = (text, time.monotonic() + REASON_SECONDS)
+
+        try:
+            work, notes = await self._code.materialise(run.spec.code, run_dir, report)
+        except CodeTreeError as error:
+            return replace(start, obstacle=f"code: {error}")
+        except BlobsUnavailableError as error:
+            raise ClaimPostponedError(f"its code cannot be fetched: {error}", STORE_RETRY_SECONDS) from error
+        except CheckpointUnconfirmedError as error:
+            raise ClaimPostponedError(str(error), RETRY_SECONDS) from error
+        return replace(start, work=work, notes=[*start.notes, *notes])
 
     def _started(self, attempt: int, prepared: Prepared, start: AttemptStart) -> Fact:
         started = AttemptStarted(
