@@ -92,6 +92,15 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "compare": CommandEntry(
             "runspine.cli.commands.analysis.compare:compare", "Compare learning curves of runs across seeds."
         ),
+        "diff": CommandEntry(
+            "runspine.cli.commands.analysis.diff:diff", "Show what differs between two runs."
+        ),
+        "reproduce": CommandEntry(
+            "runspine.cli.commands.analysis.reproduce:reproduce", "Run a run again and compare every step."
+        ),
+        "bisect": CommandEntry(
+            "runspine.cli.commands.analysis.bisect:bisect", "Find the commit that made a metric worse."
+        ),
         "leaderboard": CommandEntry(
             "runspine.cli.commands.analysis.leaderboard:leaderboard", "Rank evaluated checkpoints."
         ),

@@ -12,9 +12,10 @@ from runspine.rpc.trainer_client import Client
 from runspine.wire.v1.artifacts_pb2 import ReadCodeRequest
 
 
-def read_object(client: Client, digest: str, *, tree: bool = False) -> bytes:
-    """The bytes of a file, of a difference, or of a manifest. Raises RunspineError."""
-    pieces = client.stream_artifacts("ReadCode", ReadCodeRequest(digest=digest, tree=tree))
+def read_object(client: Client, digest: str, *, tree: bool = False, packages: bool = False) -> bytes:
+    """The bytes of a file, of a difference, of a manifest or of a list of packages. Raises RunspineError."""
+    request = ReadCodeRequest(digest=digest, tree=tree, packages=packages)
+    pieces = client.stream_artifacts("ReadCode", request)
     data = b"".join(piece.data for piece in pieces)
     if hashlib.sha256(data).hexdigest() != digest:
         raise RefusedError(f"the bytes of {digest[:12]} that arrived have another SHA-256: try again")

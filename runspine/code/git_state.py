@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +77,32 @@ def read_state(root: Path) -> GitState | None:
 def without_credentials(address: str) -> str:
     """The address of a remote without user, password, token and query."""
     return _QUERY.sub("", _CREDENTIALS.sub(r"\1", address.strip()))
+
+
+def commits_between(root: Path, good: str, bad: str) -> list[str]:
+    """Commits after `good` up to `bad`, oldest first; empty when `bad` does not descend from it.
+
+    Raises GitError when the repository does not have them.
+    """
+    out = _git(root, "rev-list", "--reverse", "--topo-order", "--ancestry-path", f"{good}..{bad}", "--")
+    return out.decode().split()
+
+
+def subject_of(root: Path, commit: str) -> str:
+    """The first line of a commit's message."""
+    return _git(root, "show", "-s", "--format=%s", commit).decode(errors="replace").strip()
+
+
+@contextmanager
+def checked_out(root: Path, commit: str) -> Iterator[Path]:
+    """A commit's files in a temporary work tree. Raises GitError."""
+    with tempfile.TemporaryDirectory(prefix="runspine-bisect-") as folder:
+        place = Path(folder) / "tree"
+        _git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
+        try:
+            yield place
+        finally:
+            _git(root, "worktree", "remove", "--force", str(place))
 
 
 def _remote(root: Path, upstream: str) -> str:

@@ -9,6 +9,8 @@ ARTIFACTS_PREFIX = "artifacts/sha256/"
 TRASH_PREFIX = "trash/sha256/"
 # Files of code trees, and the manifests of the trees; apart from artifacts, because no rule prunes them.
 CODE_PREFIX = "code/"
+# Lists of installed packages, which attempts refer to.
+PACKAGES_PREFIX = "packages/"
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _BY_DIGEST = re.compile(r"(?:artifacts|trash)/sha256/[0-9a-f]{2}/([0-9a-f]{64})\Z")
@@ -29,10 +31,15 @@ def code_key(digest: str, *, tree: bool = False) -> str:
     return f"{CODE_PREFIX}{'trees' if tree else 'files'}/{digest[:2]}/{digest}"
 
 
+def packages_key(digest: str) -> str:
+    """The key of a list of packages."""
+    return f"{PACKAGES_PREFIX}{digest[:2]}/{digest}"
+
+
 def code_digest_in(key: str) -> str:
-    """The SHA-256 that a key of a code object names; empty for other keys."""
+    """The SHA-256 that a key of code or of a list of packages names; empty for other keys."""
     digest = key.rpartition("/")[2]
-    return digest if key.startswith(CODE_PREFIX) and _DIGEST.match(digest) else ""
+    return digest if key.startswith((CODE_PREFIX, PACKAGES_PREFIX)) and _DIGEST.match(digest) else ""
 
 
 def digest_in(key: str) -> str:

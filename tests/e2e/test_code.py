@@ -151,3 +151,76 @@ def test_a_sweep_keeps_the_code_it_began_with(shell: Shell, project: Project) ->
     runs = shell.json("ls", "--label", "sweep=s1")["runs"]
     assert len(runs) == 2
     assert {scale(shell, each["run"]["id"])[-1] for each in runs} == {"1"}
+
+
+RANDOM = """
+import json, os, random
+random.seed(int(os.environ["RUNSPINE_SEED"]))
+for step in range(30):
+    value = random.random() + (step >= 20) * %s
+    print(json.dumps({"type": "metric", "name": "loss", "value": value, "step": step}), flush=True)
+"""
+
+
+def test_a_run_is_reproduced_to_the_bit_or_the_first_step_that_differs_is_named(
+    shell: Shell, project: Project
+) -> None:
+    project.write("train.py", RANDOM % "0")
+    first = project.submit("--", "python", "train.py")["id"]
+    shell.until(first, "completed")
+    shutil.rmtree(project.folder)
+    same = shell.json("reproduce", first)
+    assert (same["identical"], same["points"]) == (True, 30)
+    label = shell.json("show", same["runs"][1])["run"]["labels"]
+    assert label["reproduces"] == first
+    project.folder.mkdir()
+    project.write("train.py", RANDOM % "0.5")
+    second = project.submit("--", "python", "train.py")["id"]
+    shell.until(second, "completed")
+    found = shell.json("reproduce", first, "--with", second, code=1)
+    assert (found["identical"], found["divergence"]["step"]) == (False, 20)
+    assert (
+        "different at step 20 of series loss: value"
+        in shell("reproduce", first, "--with", second, code=1).stdout
+    )
+    differing = shell.json("diff", first, second)
+    assert {"path": "train.py", "what": "changed"} in differing["files"]
+    assert differing["parameters"] == differing["packages"] == []
+    shown = shell("diff", first, second).stdout
+    assert "-    value = random.random() + (step >= 20) * 0" in shown
+
+
+def test_bisect_finds_a_planted_regression_in_sixteen_commits(shell: Shell, project: Project) -> None:
+    commits = []
+    for number in range(16):
+        scale = 1 if number < 11 else 3
+        project.write("pkg/model.py", f"SCALE = {scale}\nVERSION = {number}\n")
+        commits.append(project.commit())
+        if number == 0:
+            good = project.submit("--", "python", "train.py")["id"]
+    bad = project.submit("--", "python", "train.py")["id"]
+    for run_id in (good, bad):
+        shell.until(run_id, "completed")
+    found = json.loads(project.run("bisect", good, bad, "--metric", "loss", "--json").stdout)
+    assert found["commit"] == commits[11]
+    assert len(found["trials"]) == 4
+    assert [trial["commit"] for trial in found["trials"]] == [commits[n] for n in (7, 11, 9, 10)]
+    again = json.loads(project.run("bisect", good, bad, "--metric", "loss", "--json").stdout)
+    assert [trial["run"] for trial in again["trials"]] == [trial["run"] for trial in found["trials"]]
+    assert project.git("worktree", "list").count("\n") == 0
+    first = next(trial["run"] for trial in found["trials"] if trial["commit"] == commits[10])
+    last = next(trial["run"] for trial in found["trials"] if trial["commit"] == commits[11])
+    assert "+SCALE = 3" in shell("diff", first, last).stdout
+    assert "name the older run first" in project.run("bisect", bad, good, "--metric", "loss", code=5).stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_built_in_algorithms_are_bit_identical_on_the_cpu(shell: Shell, algo: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(f"runner: builtin\nalgo: {algo}\nenv: CartPole-v1\ntotal_steps: 4000\nseed: 3\n")
+    run_id = shell.submit(file)
+    shell.until(run_id, "completed", 600)
+    found = shell.json("reproduce", run_id)
+    assert found["identical"], found
+    assert found["steps"] >= 3500

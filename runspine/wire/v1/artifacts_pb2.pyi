@@ -810,12 +810,14 @@ class StoreCodeResponse(_message.Message):
     def __init__(self, objects: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ReadCodeRequest(_message.Message):
-    __slots__ = ("digest", "tree")
+    __slots__ = ("digest", "tree", "packages")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     TREE_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
     digest: str
     tree: bool
-    def __init__(self, digest: _Optional[str] = ..., tree: _Optional[bool] = ...) -> None: ...
+    packages: bool
+    def __init__(self, digest: _Optional[str] = ..., tree: _Optional[bool] = ..., packages: _Optional[bool] = ...) -> None: ...
 
 class ReadCodeResponse(_message.Message):
     __slots__ = ("data",)

@@ -296,7 +296,7 @@ class ArtifactServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReadCode(self, request, context):
-        """The bytes of a manifest or of one file of a code tree, verified.
+        """The bytes of a manifest, of one file of a code tree, or of a list of packages, verified.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,7 +41,7 @@ class CodeCalls(ArtifactServiceServicer):
         return wire.StoreCodeResponse(objects=objects, bytes=size)
 
     async def ReadCode(self, request: wire.ReadCodeRequest, _: Any) -> AsyncIterator[wire.ReadCodeResponse]:
-        data = await self._context.code.read(request.digest, tree=request.tree)
+        data = await self._context.code.read(request.digest, tree=request.tree, packages=request.packages)
         if data is None:
             raise NotFoundError(f"no code object has the SHA-256 {request.digest[:80]!r}")
         for start in range(0, max(1, len(data)), CHUNK):

@@ -27,7 +27,7 @@ from runspine.code.tree import (
 from runspine.domain.run import RunRefusedError
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.storage.artifact_blobs import ArtifactBlobs
-from runspine.storage.keys import code_key
+from runspine.storage.keys import code_key, packages_key
 from runspine.wire.v1.artifacts_pb2 import StoreCodeRequest
 
 log = structlog.get_logger()
@@ -89,11 +89,12 @@ class CodeStore:
         await batch.store()
         return objects, total
 
-    async def read(self, digest: str, *, tree: bool) -> bytes | None:
+    async def read(self, digest: str, *, tree: bool = False, packages: bool = False) -> bytes | None:
         """The bytes of an object; None when it is not stored. Raises RunRefusedError when it is damaged."""
         if not DIGEST.match(digest):
             return None
-        data = await self._blobs.get(code_key(digest, tree=tree))
+        key = packages_key(digest) if packages else code_key(digest, tree=tree)
+        data = await self._blobs.get(key)
         if data is not None and hashlib.sha256(data).hexdigest() != digest:
             raise RunRefusedError(f"the object {digest[:12]} in S3 does not have this SHA-256: it is damaged")
         return data
