@@ -215,18 +215,28 @@ class Client:
         return self._stream(self._artifacts, name, request, None)
 
     def send_artifact(self, parts: Iterable[artifacts.ImportRequest]) -> artifacts.ImportResponse:
-        """Import an artifact part by part. It is not retried, as parts may come from a pipe; instead it waits
-        for a service that is starting before it takes the first part."""
+        """Import an artifact part by part. It is not retried, as parts may come from a pipe."""
+        return self._send("Import", parts, artifacts.ImportResponse)
+
+    def send_code(self, parts: Iterable[artifacts.StoreCodeRequest]) -> artifacts.StoreCodeResponse:
+        """Store objects of a code tree. It is not retried; what was stored before stays stored."""
+        return self._send("StoreCode", parts, artifacts.StoreCodeResponse)
+
+    def _send(self, name: str, parts: Iterable[Any], kind: type[Answer]) -> Answer:
+        """Send a stream to the artifacts service; waits for one that is starting before the first part."""
         number, stub = self._artifacts.choose()
         connected = grpc.channel_ready_future(self._artifacts.channels[number])
         with contextlib.suppress(grpc.FutureTimeoutError):
             connected.result(self.endpoint.patience)
         connected.cancel()
+        problems: list[RunspineError] = []
         try:
-            answer = stub.Import(iter(parts), metadata=self._metadata)
+            answer = getattr(stub, name)(_noting(parts, problems), metadata=self._metadata)
         except grpc.RpcError as error:
+            if problems:
+                raise problems[0] from error
             raise translated(error, self._artifacts.addresses[number], self.endpoint.token) from error
-        assert isinstance(answer, artifacts.ImportResponse)
+        assert isinstance(answer, kind)
         return answer
 
     def _call(
@@ -287,6 +297,15 @@ class Client:
                 on_wait(time.monotonic() - away_since)
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
+
+
+def _noting(parts: Iterable[Any], problems: list[RunspineError]) -> Iterator[Any]:
+    """The parts; gRPC hides an error of the iterator, so it is noted."""
+    try:
+        yield from parts
+    except RunspineError as error:
+        problems.append(error)
+        raise
 
 
 def is_away(error: grpc.RpcError) -> bool:

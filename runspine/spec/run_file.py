@@ -40,6 +40,9 @@ class RunFile:
     variations: list[dict[str, str]]
     # Line of each field, for violations that the server reports.
     places: dict[str, str] = field(default_factory=dict)
+    # Folder of the file, and its choice of code: a folder, none or image; empty for the default.
+    folder: Path = field(default_factory=Path)
+    code: str = ""
 
     @property
     def several(self) -> bool:
@@ -96,7 +99,7 @@ def build(root: MapNode, *, folder: Path, sets: Sequence[str] = (), source: str 
     if isinstance(sweep, MapNode):
         wheres = {path: node.where for path, node in sweep.entries.items()}
         check_readers(specs[0], wheres, "sweep", folder, source)
-    return RunFile(specs, variations, dict(_places(base, "")))
+    return RunFile(specs, variations, dict(_places(base, "")), folder, code_choice(base))
 
 
 def build_spec(base: MapNode, values: Mapping[str, Node], *, folder: Path, source: str = "") -> RunSpec:
@@ -139,8 +142,19 @@ def override(root: MapNode, setting: str) -> None:
     _put(root, field_parts(path.strip()), _placed(value, where), where)
 
 
+def code_choice(root: MapNode) -> str:
+    """`code` as one word: a folder, none or image. Stored code is written as fields."""
+    node = root.entries.get("code")
+    return node.text if isinstance(node, Scalar) else ""
+
+
 def _spec(node: MapNode, folder: Path | None, source: str) -> RunSpec:
     spec = RunSpec()
+    choice = code_choice(node)
+    if choice:
+        node = MapNode({key: child for key, child in node.entries.items() if key != "code"}, node.where)
+    if choice == "image":
+        spec.code.image = True
     violations = fill(spec, node)
     if violations:
         raise InvalidError(f"{source or 'the spec'} is not a valid run", violations)

@@ -292,7 +292,7 @@ class Counts(_message.Message):
     def __init__(self, steps: _Optional[int] = ..., episodes: _Optional[int] = ..., metrics: _Optional[int] = ..., log_lines: _Optional[int] = ..., malformed: _Optional[int] = ..., dropped: _Optional[int] = ..., not_finite: _Optional[int] = ...) -> None: ...
 
 class AttemptStarted(_message.Message):
-    __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from", "versions")
+    __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from", "versions", "provenance")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -307,6 +307,7 @@ class AttemptStarted(_message.Message):
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FROM_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     worker_id: str
     host: str
@@ -314,7 +315,47 @@ class AttemptStarted(_message.Message):
     directory: str
     resumed_from: ResumedFrom
     versions: _containers.ScalarMap[str, str]
-    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    provenance: Provenance
+    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ...) -> None: ...
+
+class Provenance(_message.Message):
+    __slots__ = ("python", "python_path", "system", "machine", "cpu", "cpus", "memory_mib", "gpus", "gpu_driver", "packages", "package_count", "image", "determinism", "runspine")
+    class DeterminismEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_PATH_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
+    PACKAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    DETERMINISM_FIELD_NUMBER: _ClassVar[int]
+    RUNSPINE_FIELD_NUMBER: _ClassVar[int]
+    python: str
+    python_path: str
+    system: str
+    machine: str
+    cpu: str
+    cpus: float
+    memory_mib: int
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    gpu_driver: str
+    packages: str
+    package_count: int
+    image: str
+    determinism: _containers.ScalarMap[str, str]
+    runspine: str
+    def __init__(self, python: _Optional[str] = ..., python_path: _Optional[str] = ..., system: _Optional[str] = ..., machine: _Optional[str] = ..., cpu: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., gpu_driver: _Optional[str] = ..., packages: _Optional[str] = ..., package_count: _Optional[int] = ..., image: _Optional[str] = ..., determinism: _Optional[_Mapping[str, str]] = ..., runspine: _Optional[str] = ...) -> None: ...
 
 class ResumedFrom(_message.Message):
     __slots__ = ("run_id", "attempt", "digest", "step", "warm_start", "name", "episodes")

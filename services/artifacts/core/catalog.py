@@ -36,6 +36,7 @@ from runspine.wire.v1.facts_pb2 import (
 )
 from runspine.wire.v1.run_pb2 import PHASE_UNSPECIFIED, Quarantine
 from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import Code
 
 
 class ArtifactCatalog:
@@ -60,6 +61,9 @@ class ArtifactCatalog:
         # by name and env, as in their facts: the env is empty in those of earlier releases.
         self.aliases: dict[str, tuple[str, str]] = {}
         self.actors: dict[tuple[str, str], tuple[str, str]] = {}
+        # Code that runs refer to: digests of trees, and of differences to commits. It is kept with its runs.
+        self.code_trees: set[str] = set()
+        self.code_diffs: set[str] = set()
         # Grows with every fact that can change a ranking.
         self.version = 0
         # Grows with every prune and undo, after which the janitor moves objects.
@@ -73,6 +77,8 @@ class ArtifactCatalog:
             self.version += not fact.HasField("attempt_progressed")
             if kind == "runs":
                 apply_run(self._run(key).run, fact)
+                if fact.HasField("run_submitted"):
+                    self._refer(fact.run_submitted.spec.code)
             elif kind == "attempts":
                 self._apply_attempt(key, fact)
             elif kind == "workers" and fact.HasField("worker_online"):
@@ -155,12 +161,20 @@ class ArtifactCatalog:
         self.runners = {info.name: info for info in loaded.runners}
         self.unverified = {known.run.id for known in loaded.known if known.waiting}
         self.janitor = loaded.janitor
+        for known in loaded.known:
+            self._refer(known.run.spec.code)
         for artifact in self.artifacts():
             self.owners.setdefault(artifact.digest, set()).add(artifact.run_id)
         self.aliases = {name: (place.run_id, place.digest) for name, place in loaded.aliases.items()}
         self.actors = {(name, ""): (place.run_id, place.digest) for name, place in loaded.actors.items()}
         for each in loaded.activated:
             self.actors[each.actor, each.env] = (each.run_id, each.digest)
+
+    def _refer(self, code: Code) -> None:
+        if code.tree:
+            self.code_trees.add(code.tree)
+        if code.origin.diff:
+            self.code_diffs.add(code.origin.diff)
 
     def _run(self, run_id: str) -> CatalogRun:
         if run_id not in self.runs:

@@ -18,6 +18,7 @@ from runspine.domain.defaults import (
 from runspine.domain.runner_abilities import can_warm_start, warm_start_subject
 from runspine.errors import Violation
 from runspine.eventlog.subjects import is_token
+from runspine.services.orchestrator.core.code_rules import code_violations
 from runspine.services.orchestrator.core.dataset_rules import dataset_violations
 from runspine.services.orchestrator.core.evaluation_rules import evaluation_violations
 from runspine.services.orchestrator.core.fork_rules import fork_violations
@@ -87,6 +88,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
         *_texts(spec),
         *_numbers(spec),
         *_warm_start(spec),
+        *code_violations(spec, runners),
         *evaluation_violations(spec),
         *play_violations(spec),
         *fork_violations(spec, runners),
@@ -98,7 +100,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
 
 
 def _unknown(spec: RunSpec) -> Iterator[Violation]:
-    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play", "fork")
+    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "code")
     for message, field in ((spec, "spec"), *((getattr(spec, name), f"spec.{name}") for name in inner)):
         unknown = UnknownFieldSet(message)
         numbers = [str(unknown[index].field_number) for index in range(len(unknown))]

@@ -14,6 +14,7 @@ from runspine.domain.artifact_kinds import MODEL, TENSORBOARD, VIDEO, WANDB
 from runspine.domain.downloads import is_download
 from runspine.domain.event_files import NOT_FOLLOWED, is_event_file
 from runspine.services.worker.artifacts.beneath import opened_folder
+from runspine.services.worker.artifacts.code_folder import TREE_TIME, WORK
 
 _VIDEO_SUFFIXES = (".mp4", ".webm", ".gif", ".avi", ".mkv")
 # Of each kind only the newest: a run that films every episode must not fill the bucket.
@@ -29,6 +30,8 @@ class DiscoveredFile:
     kind: str
     # Below the run's directory.
     path: str
+    # Below the working copy of the run's code, if it is there; otherwise the path is its name.
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +43,23 @@ class DiscoveredFiles:
     notes: list[str]
 
 
-def discover(run_dir: Path) -> DiscoveredFiles:
-    """Find every file worth uploading, oldest first; links are not followed. Blocks."""
+def discover(run_dir: Path, work: Path | None = None) -> DiscoveredFiles:
+    """Find every file worth uploading, oldest first; links are not followed. Blocks.
+
+    `work` is the folder in which the program started, in a working copy of its code: there, paths count from
+    it, and files of the code itself are not uploaded.
+    """
     files: dict[str, list[tuple[int, str]]] = {}
     notes = []
+    start = os.path.relpath(work, run_dir) + "/" if work is not None else ""
     for seen, (path, changed) in enumerate(_walk(run_dir)):
         if seen >= MAX_NAMES:
             notes.append(f"more than {MAX_NAMES:,} files in its directory: the rest is not examined")
             break
-        kind = kind_of(path)
+        if start and path.startswith(f"{WORK}/"):
+            kind = "" if changed == TREE_TIME else kind_of(_name(path, start))
+        else:
+            kind = kind_of(path)
         if kind:
             files.setdefault(kind, []).append((changed, path))
     found = []
@@ -60,8 +71,16 @@ def discover(run_dir: Path) -> DiscoveredFiles:
                 f"{left:,} older {kind} files are not uploaded: the newest {MAX_PER_KIND} are. "
                 "Announce those that matter, or write fewer"
             )
-        found += [DiscoveredFile(kind, path) for _, path in all_of_it[-MAX_PER_KIND:]]
+        found += [
+            DiscoveredFile(kind, path, _name(path, start) if start else "")
+            for _, path in all_of_it[-MAX_PER_KIND:]
+        ]
     return DiscoveredFiles(found, notes)
+
+
+def _name(path: str, start: str) -> str:
+    """The path below the folder in which the program started, or below the working copy."""
+    return path.removeprefix(start) if path.startswith(start) else path.removeprefix(f"{WORK}/")
 
 
 def event_files_in(run_dir: Path, event: Mapping[str, Any]) -> list[dict[str, Any]] | None:

@@ -68,6 +68,8 @@ class AttemptStart:
     damaged: list[str] = field(default_factory=list)
     # The run's dataset, unpacked and checked.
     dataset: Path | None = None
+    # The folder in which the program starts, in a working copy of the run's code.
+    work: Path | None = None
 
     @property
     def episodes_before(self) -> int:

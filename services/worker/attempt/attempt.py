@@ -127,6 +127,7 @@ class Attempt:
             prepared.redact,
             self._log_line,
             dataset_tag(claim.run.spec),
+            claim.start.work,
         )
         self._telemetry.on_artifact(self._collector.announce)
         self._reports = TrainerReports(self.number, prepared.run_dir, self._telemetry, self._append)
