@@ -25,7 +25,7 @@ from runspine.wire.v1.run_pb2 import COMPLETED, QUARANTINED, QUEUED, RUNNING, Ph
 from tests.kit.background_stack import Shell, stack
 from tests.kit.orchestrator import Orchestrator
 from tests.kit.played_worker import PlayedWorker, phase_is, spec, submit
-from tests.kit.poison import Poisoner, admin_account, core_subjects, fact_subjects, other_subjects
+from tests.kit.samples.poison import Poisoner, admin_account, core_subjects, fact_subjects, other_subjects
 from tests.kit.waiting import eventually, until
 
 TRAINER = """

@@ -95,7 +95,7 @@ class ProgressEvent(NamedTuple):
 class DroppedEvent(NamedTuple):
     """A `dropped` line: how much could not be recorded, and why."""
 
-    count: int
+    lines: int
     reason: str
 
 

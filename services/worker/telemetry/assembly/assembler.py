@@ -294,7 +294,7 @@ class BatchAssembler:
                 self.log_line(f"{name} is {value} at step {step:,}: {NOT_FINITE_HINT}", at)
 
     def _dropped(self, dropped: DroppedEvent, at: int) -> bool:
-        self._counts.dropped += dropped.count
+        self._counts.dropped += dropped.lines
         self.log_line(f"not recorded: {self._reader.redacted(dropped.reason)}", at)
         return True
 
