@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -64,7 +62,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> Scripted:
     folder = tmp_path_factory.mktemp("scripts")
     (folder / "script.py").write_text(SCRIPT)
     ran = run_script(folder / "run", folder / "script.py")
