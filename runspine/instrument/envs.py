@@ -53,8 +53,13 @@ def tapped(env: Any, place: SlotPlace | None) -> Any:
         # Nothing is recorded here: the env stays unwrapped.
         return env
     from runspine.instrument.env_recorder import TappedEnv
+    from runspine.sdk.batch.wrappers import RecordedBatchedEnv, env_count
 
     record.configure()
+    if count := env_count(env):
+        held, slots = record.ledger.take(count, "one array")
+        weakref.finalize(env, record.ledger.give_back, held).atexit = False
+        return RecordedBatchedEnv(env, record.run, slots.start, count)
     ticket = None
     if place is None:
         ticket, place = record.place(getattr(env.spec, "id", None) or type(env.unwrapped).__name__)

@@ -43,7 +43,7 @@ class Pipe:
         self._lock_file = -1
         self._connection: socket.socket | None = None
         self._lock = threading.RLock()
-        self._pending: list[tuple[Callable[..., str], tuple[Any, ...]]] = []
+        self._pending: list[tuple[Callable[..., str | bytes], tuple[Any, ...]]] = []
         self._size = 0
         self._rest = b""
         # Bytes of it that were written, call by call.
@@ -58,7 +58,7 @@ class Pipe:
         """Queue one line, without its line end. It is written with others soon, or by `flush`."""
         self.write_later(len(line), str, line)
 
-    def write_later(self, size: int, make: Callable[..., str], *args: Any) -> None:
+    def write_later(self, size: int, make: Callable[..., str | bytes], *args: Any) -> None:
         """Queue a line of about this size that is formatted when it is written.
 
         Lines are formatted together: between steps the trainer's own work evicts the code for it from the
@@ -82,7 +82,7 @@ class Pipe:
         """Whether this thread is in a write; only a signal handler can see that."""
         return self._writer == threading.get_ident()
 
-    def pending(self, make: Callable[..., str]) -> list[tuple[Any, ...]]:
+    def pending(self, make: Callable[..., str | bytes]) -> list[tuple[Any, ...]]:
         """Arguments of the pending lines of this kind, oldest first."""
         return [args for maker, args in self._pending if maker is make]
 
@@ -187,15 +187,16 @@ class Pipe:
         taken = self._pending[:]
         del self._pending[: len(taken)]
         self._size = 0
-        lines: list[str] = []
+        parts: list[bytes] = []
         for make, args in taken:
             try:
-                lines.append(make(*args))
+                made = make(*args)
+                # A frame is bytes, and a line text.
+                parts.append(made if isinstance(made, bytes) else (made + "\n").encode("ascii"))
             except Exception as error:  # noqa: BLE001 - one bad value costs its own line
                 self.dropped += 1
                 self.trouble = f"{type(error).__name__}: {error}"
-        lines.append("")
-        return "\n".join(lines).encode("ascii")
+        return b"".join(parts)
 
     def _write_rest(self) -> None:
         while (done := sum(self._written)) < len(self._rest):

@@ -51,11 +51,11 @@ class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             return None, {}
         replayed, resets = replay(self.env, snapshot)
         # Snapshots of earlier releases name no id; theirs is slot and number.
-        run.continue_id(slot, began["number"], began.get("id") or f"{slot}-{began['number']}")
+        run.ids.resume(slot, began["number"], began.get("id") or f"{slot}-{began['number']}")
         self._introduce()
         episode = Episode(
             number=began["number"],
-            id=run.episode_id(slot, began["number"]),
+            id=run.ids.of(slot, began["number"]),
             ordinal=self.recorder.resets + resets - 1,
             seed=began["seed"],
             options=began["options"],

@@ -6,7 +6,6 @@ import functools
 import json
 import multiprocessing
 import os
-import shutil
 import sys
 import threading
 import time
@@ -16,12 +15,17 @@ from typing import Any, Concatenate, ParamSpec
 
 from runspine import __version__
 from runspine.sdk import lines
+from runspine.sdk.batch.frames import FRAMES
+from runspine.sdk.batch.logged import LoggedBatches
+from runspine.sdk.batch.recorder import Recorder
+from runspine.sdk.drops import Drops
 from runspine.sdk.encoding import dumps
+from runspine.sdk.episode_ids import EpisodeIds
+from runspine.sdk.files import inside
 from runspine.sdk.flusher import Flusher
 from runspine.sdk.histogram import quantiles
 from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, SOCKET_PATH, Pipe
 from runspine.sdk.ranks import is_first, rank_of
-from runspine.sdk.slot_recorder import SlotRecorder
 from runspine.sdk.slots import SlotNumbers
 from runspine.sdk.view import TrainerView
 
@@ -30,8 +34,8 @@ DEFAULT_SEED = 1
 PROTOCOL = 1
 # Approximate size of a metric on the wire.
 METRIC_BYTES = 48
-# Kinds of values that cannot be recorded and are reported by name.
-MAX_DROP_KINDS = 50
+# With more slots, a slot's position in the training is not exact.
+MAX_EXACT_SLOTS = 32
 P = ParamSpec("P")
 
 
@@ -79,30 +83,27 @@ class Run:
         # For instrumentation: called with each look of the flusher, in its thread.
         self.on_look: Callable[[], None] = _nothing
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
-        # What could not be recorded and was reported: kinds and how much.
-        self._reported_drops: set[str] = set()
-        self._drops_reported = 0
-        self._reports_drops = bool(given("RUNSPINE_PROTOCOL"))
-        self._recorders: list[SlotRecorder] = []
+        # A worker that does not name its protocol does not know the line.
+        self._drops = Drops(self.pipe, self._write, reports=bool(given("RUNSPINE_PROTOCOL")))
+        # Whether the worker reads binary frames, and slots whose actions and observations are kept; 0 is all.
+        self.frames = self.pipe.open and given("RUNSPINE_FRAMES", "") == str(FRAMES)
+        self.whole_slots = int(given("RUNSPINE_CAPTURE_WHOLE") or 0)
+        self._recorders: list[Recorder] = []
+        self._logged = LoggedBatches(self)
+        self._position, self._position_age = 0, 0
         # Without the descriptor, as under torchrun, processes have the worker's socket in common.
         shared = given(PIPE_IDENTITY) or f"{self.attempt}:{given(SOCKET_PATH, '')}"
         self._slots = SlotNumbers(self.dir, shared if self.pipe.open else "", self.rank.number)
-        # Slots that this process has taken.
-        self._own_slots: set[int] = set()
-        self._episodes: dict[int, int] = {}
         self._retired_steps = 0
         # Steps before this attempt, unless envs are restored: then their snapshots count them.
         resumed = self.resume_kind == "resume" and self.resume_path is not None
         self._resumed_steps = int(given("RUNSPINE_RESUME_STEP") or 0) if resumed else 0
-        # Ends of episode ids, by slot: an attempt that restores nothing numbers its episodes from 0 again.
-        self._id_ends: dict[int, str] = {}
-        self._id_end = f"-a{self.attempt}" if resumed else ""
-        # Children of the trainer may use the same slots: the process id distinguishes their episodes.
-        self._child = multiprocessing.parent_process() is not None or (
-            self.pipe.open and not is_first(self.dir, self.attempt, self.rank)
-        )
+        # Children of the trainer, and an attempt that restores nothing, number their episodes from 0 again.
+        other = self.pipe.open and not is_first(self.dir, self.attempt, self.rank)
+        child = multiprocessing.parent_process() is not None or other
+        self.ids = EpisodeIds(f"-a{self.attempt}" if resumed else "", child=child)
         # A worker that does not name its protocol does not know the line either.
-        if self.pipe.open and not self._child and not self.rank.number and given("RUNSPINE_PROTOCOL"):
+        if self.pipe.open and not child and not self.rank.number and given("RUNSPINE_PROTOCOL"):
             self._write({"type": "hello", "protocol": PROTOCOL, "writer": f"runspine {__version__}"})
         if not self.pipe.open:
             self._warn(self.pipe.trouble or "not inside a run: nothing is recorded")
@@ -129,7 +130,7 @@ class Run:
     def configure(self, config: Mapping[str, Any], total_steps: int | None) -> None:
         self.params = {**config, **self.params}
         self.total_steps = total_steps or self.total_steps
-        if self.rank.number or (self._child and not config):
+        if self.rank.number or (self.ids.child and not config):
             # Configuration of the run is that of its first process, and of rank 0.
             return
         line = {"type": "config", "algo": self.algo, "env_id": self.env_id, "seed": self.seed}
@@ -170,6 +171,17 @@ class Run:
             self.log(quantiles(name, values), step)
 
     @quietly
+    def log_steps(self, batch: Mapping[str, Any], *, slot: int = 0, autoreset: str = "same_step") -> None:
+        """Record steps of many envs at once: arrays [steps, envs] of numpy, torch or jax under `reward`,
+        `terminated`, `truncated`, and [steps, envs, …] under `action` and `obs` (the observation after the
+        step). Calls with the same first `slot` continue each other. `autoreset` as in Gymnasium: in the
+        `same_step`, in the `next_step`, whose row is then no step, or `disabled`."""
+        if self.pipe.open:
+            self._logged.add(batch, slot, autoreset)
+        else:
+            self.pipe.count_missed()
+
+    @quietly
     def log_episode(
         self,
         value: float,
@@ -183,7 +195,7 @@ class Run:
     ) -> None:
         """Record an episode that has ended, with its return; for trainers whose env is not wrapped."""
         slot = self.rank.slot(slot)
-        name = episode_id or self.next_episode(slot)[1]
+        name = episode_id or self.ids.next(slot)[1]
         line = {"type": "episode", "episode_id": name, "slot": slot, "steps": int(steps)}
         how = {"terminated": terminated, "truncated": truncated, "global_step": global_step}
         self._write({**line, "return": float(value), "t_end": time.time(), **how})
@@ -255,7 +267,7 @@ class Run:
         if not self.pipe.open:
             self.pipe.count_missed()
             return
-        line = {"type": "artifact", "kind": kind, "path": self._inside(Path(path)), "name": name}
+        line = {"type": "artifact", "kind": kind, "path": inside(self.dir, Path(path)), "name": name}
         self._write({**line, "step": step, "meta": meta or None})
         self.pipe.flush()
 
@@ -288,31 +300,27 @@ class Run:
 
     def finish(self) -> None:
         """Write everything pending. Called at exit as well."""
-        self._report_drops(self.pipe.trouble or "more of the same")
+        self._drops.report(self.pipe.trouble or "more of the same")
         self.flush()
 
     def drop(self, why: str, kind: str = "") -> None:
         """Count what cannot be recorded; the first of each kind is reported at once, the rest at the end."""
-        self.pipe.dropped += 1
-        if (kind or why) not in self._reported_drops and len(self._reported_drops) < MAX_DROP_KINDS:
-            self._reported_drops.add(kind or why)
-            self._report_drops(why)
+        self._drops.add(why, kind)
         self._warn(why)
 
-    def _report_drops(self, why: str) -> None:
-        count = self.pipe.dropped - self._drops_reported
-        # A worker that does not name its protocol does not know the line either.
-        if count and self.pipe.open and self._reports_drops:
-            self._drops_reported += count
-            self._write({"type": "dropped", "count": count, "reason": why})
+    @quietly
+    def note(self, text: str) -> None:
+        """Write a line into the run's log."""
+        if self.pipe.open:
+            self.pipe.write(lines.note(text))
 
-    def add_recorder(self, recorder: SlotRecorder) -> None:
+    def add_recorder(self, recorder: Recorder) -> None:
         self._recorders.append(recorder)
         if self.pipe.open:
             self.flusher.start()
         self.view.slots = max(self.view.slots, recorder.slot + 1)
 
-    def retire(self, recorder: SlotRecorder) -> None:
+    def retire(self, recorder: Recorder) -> None:
         """Remove the recorder of a closed env; its steps still count."""
         if recorder in self._recorders:
             recorder.cut()
@@ -324,17 +332,9 @@ class Run:
     def free_slots(self, count: int = 1) -> int:
         """The first of so many consecutive slots that no open env of any process of this rank has."""
         with self.lock:
-            taken = {self.rank.own(recorder.slot) for recorder in self._recorders}
-            free = self._own_slots - taken
-            for first in sorted(free):
-                if free.issuperset(range(first, first + count)):
-                    return first
-            first = self.new_slots(count)
-            while taken.intersection(range(first, first + count)):
-                # A slot that the trainer chose itself.
-                first = self.new_slots(count)
-            self._own_slots.update(range(first, first + count))
-            return first
+            own = self.rank.own
+            in_use = {own(each.slot) + index for each in self._recorders for index in range(each.count)}
+            return self._slots.free(in_use, count)
 
     def new_slots(self, count: int) -> int:
         """The first of so many consecutive slots that no process of this rank has taken before."""
@@ -342,17 +342,15 @@ class Run:
 
     def reuse_slots(self, slots: set[int]) -> None:
         """Give slots of this process, which nothing else uses any more, to the next envs."""
-        self._own_slots |= slots
+        self._slots.reuse(slots)
 
-    def next_episode(self, slot: int) -> tuple[int, str]:
-        """Return number and id of the slot's next episode."""
-        number = self._episodes.get(slot, 0)
-        self._episodes[slot] = number + 1
-        return number, self.episode_id(slot, number)
-
-    def episode_id(self, slot: int, number: int) -> str:
-        end = self._id_ends.get(slot, self._id_end)
-        return f"{slot}-{number}{end}" + (f"-{os.getpid()}" if self._child else "")
+    def position(self) -> int:
+        """`steps`; with many slots it may be some calls old, so that their sum is not taken for each slot."""
+        if self._position_age <= 0:
+            self._position, self._position_age = self.steps, len(self._recorders) // MAX_EXACT_SLOTS
+        else:
+            self._position_age -= 1
+        return self._position
 
     @property
     def steps_elsewhere(self) -> int:
@@ -363,18 +361,11 @@ class Run:
         """An env was restored: the steps before this attempt are those of the snapshots."""
         self._resumed_steps = elsewhere
 
-    def continue_id(self, slot: int, number: int, episode_id: str) -> None:
-        """Name the next episodes of a slot as the one that is continued."""
-        self._id_ends[slot] = "" if self._child else episode_id.removeprefix(f"{slot}-{number}")
-
-    def skip_episodes(self, slot: int, number: int) -> None:
-        self._episodes[slot] = max(self._episodes.get(slot, 0), number + 1)
-
     def forked(self) -> None:
         """Reset the state after a fork: pending lines are written by the parent."""
         self.lock = threading.RLock()
-        self._child = True
-        self._own_slots = set()
+        self.ids.child = True
+        self._slots.forked()
         self.flusher.forked()
         self.pipe.forked()
         self.view.forked()
@@ -393,18 +384,6 @@ class Run:
         for recorder in self._recorders:
             if recorder.rewards and recorder.began < oldest:
                 recorder.cut()
-
-    def _inside(self, path: Path) -> str:
-        home, source = self.dir.resolve(), path.resolve()
-        if source.is_relative_to(home):
-            return str(source.relative_to(home))
-        folder = home / "artifacts"
-        folder.mkdir(exist_ok=True)
-        copy, part = folder / source.name, folder / f".{source.name}.{os.getpid()}"
-        # A new file each time: the previous one may still be uploading.
-        shutil.copyfile(source, part)
-        part.replace(copy)
-        return str(copy.relative_to(home))
 
     def _warn(self, text: str) -> None:
         if self._verbose:

@@ -47,6 +47,8 @@ class SlotRecorder:
     the reward is appended last, and its count is the number of steps.
     """
 
+    count = 1
+
     def __init__(self, run: Run, slot: int) -> None:
         self.run = run
         self.slot = run.rank.slot(slot)
@@ -276,8 +278,9 @@ class SlotRecorder:
         if not pipe.open or not episode.id:
             pipe.count_missed()
             return
-        head = (episode, first, self._global_step, flags, self.began, now or time.time())
-        block = lines.Block(*head, actions, observations, rewards, self._actor)
+        end = now or time.time()
+        where = (episode, first, self._global_step, flags, self.began, end)
+        block = lines.Block(*where, actions, observations, rewards, self._actor)
         pipe.write_later(LINE_BYTES + count * self._row_bytes, lines.steps, self.slot, block)
 
     def continue_episode(self, episode: Episode, first: Any, newest: Any, *, ended: bool) -> None:
@@ -285,7 +288,7 @@ class SlotRecorder:
         self.cut()
         self.episode, self.ended = episode, ended
         self.resets = episode.ordinal + 1
-        self.run.skip_episodes(self.slot, episode.number)
+        self.run.ids.skip(self.slot, episode.number)
         self._learn_observations(first)
         self.write_reset(first)
         self._learn_observations(newest)
@@ -346,13 +349,13 @@ class SlotRecorder:
             self.episode.id = ""
 
     def _new_episode(self) -> Episode:
-        number, name = self.run.next_episode(self.slot)
+        number, name = self.run.ids.next(self.slot)
         self.episode, self.ended = Episode(number, name), False
         return self.episode
 
     def _position(self) -> int:
         """How far the training is, in steps."""
-        return self.run.steps
+        return self.run.position()
 
     def _start_block(self, now: float) -> None:
         self.began = now

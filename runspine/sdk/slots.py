@@ -18,6 +18,29 @@ class SlotNumbers:
         self._path = folder / (f"{NAME}.{rank}" if rank else NAME) if identity else None
         self._identity = identity.replace(" ", "_")
         self._next = 0
+        # Slots that this process has taken.
+        self._own: set[int] = set()
+
+    def forked(self) -> None:
+        """Slots that were taken are the parent's."""
+        self._own = set()
+
+    def reuse(self, slots: set[int]) -> None:
+        """Slots that this process has taken and does not use any more."""
+        self._own |= slots
+
+    def free(self, in_use: set[int], count: int) -> int:
+        """The first of `count` consecutive slots that are not in use: of this process, or new ones."""
+        left = self._own - in_use
+        for first in sorted(left):
+            if left.issuperset(range(first, first + count)):
+                return first
+        first = self.take(count)
+        while in_use.intersection(range(first, first + count)):
+            # A slot that the trainer chose itself.
+            first = self.take(count)
+        self._own.update(range(first, first + count))
+        return first
 
     def take(self, count: int) -> int:
         """Take `count` consecutive slots and return the first."""

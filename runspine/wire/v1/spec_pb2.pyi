@@ -229,14 +229,16 @@ class Dataset(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Capture(_message.Message):
-    __slots__ = ("observations", "instrument", "verbose")
+    __slots__ = ("observations", "instrument", "verbose", "whole")
     OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
     INSTRUMENT_FIELD_NUMBER: _ClassVar[int]
     VERBOSE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
     observations: ObservationPolicy
     instrument: bool
     verbose: bool
-    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ..., instrument: _Optional[bool] = ..., verbose: _Optional[bool] = ...) -> None: ...
+    whole: int
+    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ..., instrument: _Optional[bool] = ..., verbose: _Optional[bool] = ..., whole: _Optional[int] = ...) -> None: ...
 
 class WarmStart(_message.Message):
     __slots__ = ("run_id", "digest", "name", "given")

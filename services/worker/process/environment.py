@@ -9,6 +9,7 @@ from runspine.domain.defaults import DEFAULT_SEED
 from runspine.instrument.startup_variables import MODE, startup_variables
 from runspine.play.llm_settings import KEY as LLM_KEY
 from runspine.runners import NotReadyError
+from runspine.sdk.batch.frames import FRAMES
 from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
 from runspine.services.worker.protocol.reader import PROTOCOL
 from runspine.services.worker.protocol.redact import MIN_SECRET_LENGTH
@@ -85,6 +86,8 @@ def trainer_environment(
         "RUNSPINE_MAX_EPISODES": str(spec.max_episodes or ""),
         "RUNSPINE_PARAMS": _json(spec.params),
         "RUNSPINE_PROTOCOL": str(PROTOCOL),
+        "RUNSPINE_FRAMES": str(FRAMES),
+        "RUNSPINE_CAPTURE_WHOLE": str(spec.capture.whole or ""),
         "RUNSPINE_CAPTURE": enum_word(ObservationPolicy.DESCRIPTOR, spec.capture.observations),
         "RUNSPINE_VERBOSE": "1" if spec.capture.verbose else "",
     }

@@ -17,6 +17,7 @@ from runspine.clock import now_micros
 from runspine.services.worker.artifacts.beneath import open_beneath, opened_folder
 from runspine.services.worker.process.telemetry_socket import TelemetrySocket
 from runspine.services.worker.process.trainer_process import CHUNK
+from runspine.services.worker.protocol.frame_splitter import Frame, FrameSplitter
 from runspine.services.worker.protocol.line_splitter import LineSplitter
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
 from runspine.wire.v1.telemetry_pb2 import STDERR, STDOUT, LogSource
@@ -60,7 +61,7 @@ class Output:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._read(stdout, STDOUT, out))
                     group.create_task(self._read(stderr, STDERR, err))
-                    group.create_task(self._read(telemetry, STDOUT, out))
+                    group.create_task(self._read(telemetry, STDOUT, out, FrameSplitter()))
                     if sockets:
 
                         def serve(connection: socket.socket) -> None:
@@ -83,8 +84,14 @@ class Output:
         lines = [line.strip() for line in self._tail if line.strip()]
         return lines[-1][:MAX_REASON_LENGTH] if lines else ""
 
-    async def _read(self, stream: asyncio.StreamReader, source: LogSource, file: OutputFile) -> None:
-        splitter = LineSplitter()
+    async def _read(
+        self,
+        stream: asyncio.StreamReader,
+        source: LogSource,
+        file: OutputFile,
+        splitter: LineSplitter | FrameSplitter | None = None,
+    ) -> None:
+        splitter = splitter or LineSplitter()
         await self._telemetry.wait_for_space()
         while chunk := await stream.read(CHUNK):
             self._take(splitter.feed(chunk), source, file)
@@ -103,7 +110,7 @@ class Output:
 
     async def _read_connection(self, connection: socket.socket, file: OutputFile) -> None:
         """Read the stream of one process. Its lines are its own: no other process can break them."""
-        splitter, loop = LineSplitter(), asyncio.get_running_loop()
+        splitter, loop = FrameSplitter(), asyncio.get_running_loop()
         # A connection that fails has ended.
         try:
             with connection, contextlib.suppress(ConnectionError):
@@ -120,7 +127,7 @@ class Output:
             self._partial_bytes -= splitter.held
         self._take(splitter.finish(), STDOUT, file)
 
-    def _take(self, lines: Iterable[bytes], source: LogSource, file: OutputFile) -> None:
+    def _take(self, lines: Iterable[bytes | Frame], source: LogSource, file: OutputFile) -> None:
         at = now_micros()
         for line in lines:
             text = self._telemetry.take(line, source, at)

@@ -19,6 +19,7 @@ from runspine.clock import now_micros
 from runspine.eventlog.publisher import MessageTooLargeError, Publisher, PublishRefusedError
 from runspine.services.worker.metrics import HELD_BACK, LINES, LOG_LINES, MALFORMED, SPOOL_FULL, STEPS
 from runspine.services.worker.protocol.event_file import EventScalar
+from runspine.services.worker.protocol.frame_splitter import Frame
 from runspine.services.worker.protocol.redact import Redactor
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
 from runspine.services.worker.telemetry.assembly.description import TrainerDescription
@@ -138,8 +139,10 @@ class TelemetryPipeline:
         self._shipper.start()
         self._writer = asyncio.create_task(self._write(), name=f"spool-{self._run_id}")
 
-    def take(self, line: bytes, source: LogSource, at: int) -> str | None:
-        """Add one line of the trainer; its text when it is a log line. Call `cut_batches` soon after."""
+    def take(self, line: bytes | Frame, source: LogSource, at: int) -> str | None:
+        """Add a line or frame of the trainer; a text if it is for the log. Call `cut_batches` soon after."""
+        if isinstance(line, Frame):
+            return self._assembler.take_frame(line, at)
         return self._assembler.take(line, source, at)
 
     def log_line(self, text: str) -> None:

@@ -24,12 +24,15 @@ from runspine.services.worker.protocol.events import (
     StepEvent,
     TurnEvent,
 )
+from runspine.services.worker.protocol.frame_splitter import Frame
+from runspine.services.worker.protocol.grid import GridEvent
 from runspine.services.worker.protocol.reader import ProtocolReader
 from runspine.services.worker.protocol.redact import Redactor
 from runspine.services.worker.telemetry.assembly.batches import Batcher
 from runspine.services.worker.telemetry.assembly.description import TrainerDescription
 from runspine.services.worker.telemetry.assembly.episodes import EVALUATION_PREFIX, EpisodeTracker
 from runspine.services.worker.telemetry.assembly.evaluation_totals import EvaluationTotals
+from runspine.services.worker.telemetry.assembly.grid import GridSplitter
 from runspine.services.worker.telemetry.assembly.observations import Observations
 from runspine.services.worker.telemetry.assembly.prints import CleanrlPrint, read_print
 from runspine.services.worker.telemetry.assembly.progress import StepRate
@@ -57,6 +60,7 @@ NOT_FINITE_HINT = "later ones are counted on the run; the training may have dive
 CUT_OBSERVATIONS = "observations of more than 200 KB do not fit into a batch: hashes are kept instead"
 # Series of the returns of one agent, when there are several.
 AGENT_RETURN = "episode/return/"
+DAMAGED_FRAME = "a frame of telemetry cannot be read"
 MALFORMED_LINE = "the next line looks like telemetry but cannot be read"
 MALFORMED_HINT = "it and others like it are kept as log lines and counted; docs/protocol.md has every field"
 
@@ -142,6 +146,32 @@ class BatchAssembler:
             self._read_output(text, at)
         self._log(text, source, at)
         return text
+
+    def take_frame(self, frame: Frame, at: int) -> str | None:
+        """Add one frame of the trainer; a text for its log when the frame cannot be read."""
+        self.lines_read += 1
+        grid = self._reader.read_frame(frame)
+        if grid is None:
+            self._counts.malformed += 1
+            text = f"{DAMAGED_FRAME} ({self._reader.why}): {len(frame.payload):,} bytes are not recorded"
+            self.log_line(text, at)
+            return text
+        self._speaks = True
+        self._grid(grid, at)
+        return None
+
+    def _grid(self, grid: GridEvent, at: int) -> None:
+        origin = self._counter("", grid.global_step)
+        split = GridSplitter(grid, origin)
+        for block in split.blocks():
+            self._batcher.add_block(block)
+        for reset in split.resets():
+            self._batcher.add_env(reset)
+        for episode in split.episodes():
+            self._episodes.add_line(episode, at)
+        self._steps += split.steps
+        self._trained += split.steps
+        self._reach(origin + split.steps, at)
 
     def add_metrics(self, values: dict[str, float], at: int) -> None:
         """Add metrics of the worker at the step that the run has reached."""
