@@ -75,6 +75,13 @@ class SlotLedger:
         self._held[self._tickets] = kind, slots
         return self._tickets, slots
 
+    def release(self) -> set[int]:
+        """Give up all slots, held or free, and return them."""
+        ranges = [slots for _, slots in self._held.values()]
+        ranges += [slots for free in self._free.values() for slots in free]
+        self._free, self._held = {}, {}
+        return {slot for slots in ranges for slot in slots}
+
     def forked(self) -> None:
         """Slots that are held or free are the parent's."""
         self._free, self._held = {}, {}

@@ -43,6 +43,9 @@ def stand_down() -> None:
     os.environ[MODE] = OFF
     for env in list(record.tapped):
         env.untap()
+    # The program's own envs have the slots that they would have without instrumentation.
+    if slots := record.ledger.release():
+        record.run.give_back_slots(slots)
 
 
 def handle_sigterm() -> None:

@@ -336,6 +336,10 @@ class Run:
             in_use = {own(each.slot) + index for each in self._recorders for index in range(each.count)}
             return self._slots.free(in_use, count)
 
+    def give_back_slots(self, slots: set[int]) -> None:
+        """Slots of `new_slots` that the next envs may have."""
+        self._slots.give_back(slots)
+
     def new_slots(self, count: int) -> int:
         """The first of so many consecutive slots that no process of this rank has taken before."""
         return self._slots.take(count)

@@ -25,6 +25,10 @@ class SlotNumbers:
         """Slots that were taken are the parent's."""
         self._own = set()
 
+    def give_back(self, slots: set[int]) -> None:
+        """Slots that were taken and are free for envs of this process."""
+        self._own |= slots
+
     def free(self, in_use: set[int], count: int) -> int:
         """The first of `count` consecutive slots that are not in use: of this process, or new ones."""
         left = self._own - in_use
