@@ -103,6 +103,10 @@ def placing_init(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def placed(self: Any, env_fns: Any, *args: Any, **kwargs: Any) -> None:
         functions = list(env_fns)
+        if record.stood_down:
+            # The program takes its slots itself.
+            init(self, functions, *args, **kwargs)
+            return
         evaluation = is_evaluation()
         ticket, slots = record.ledger.take(len(functions), evaluation)
         weakref.finalize(self, record.ledger.give_back, ticket).atexit = False

@@ -15,6 +15,8 @@ def wrapped(run: Run, env: Any, slot: int | None) -> Any:
     from runspine.sdk import recorded, vector
     from runspine.sdk.batch import wrappers
 
+    if isinstance(env, wrappers.RecordedBatch | wrappers.RecordedBatchedEnv):
+        return env
     # Vector envs first: before Gymnasium 1.0 they are envs too.
     if isinstance(env, gymnasium.vector.VectorEnv):
         return vector.wrapped(run, env, slot)

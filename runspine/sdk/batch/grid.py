@@ -70,7 +70,9 @@ class GridRecorder:
 
     def before_step(self, actions: Any) -> None:
         """Keep the actions; an env may change them."""
-        if not self.failure:
+        if type(actions) is np.ndarray:
+            self._action = actions[: self.whole].copy()
+        elif not self.failure:
             one = hasattr(actions, "shape") or isinstance(actions, list)
             self._action = copied(actions[: self.whole]) if one else None
 
@@ -89,13 +91,12 @@ class GridRecorder:
                 self.cut()
                 self._columns = []
                 self._put(observations, values, infos)
-            row, now = self._rows, time.time()
-            self._rows = row + 1
-            self.rewards = range(self._rows * self.count)
-            if not row:
-                self.began = now
-            if row + 1 >= self._max_rows or not 0 <= now - self.began < MAX_WAIT_SECONDS:
-                self.cut(now)
+            self._rows = rows = self._rows + 1
+            self.rewards = range(rows * self.count)
+            if rows == 1:
+                self.began = time.time()
+            elif rows >= self._max_rows or not 0 <= time.time() - self.began < MAX_WAIT_SECONDS:
+                self.cut()
 
     def _put(self, observations: Any, values: tuple[Any, ...], infos: Any) -> None:
         if not self._columns:

@@ -40,7 +40,8 @@ class ObservationRows:
 
     def put(self, row: int, observations: Any, infos: Any) -> None:
         if self._rows is not None:
-            self._rows.put(row, leaf(observations)[: self._whole])
+            seen = leaf(observations)
+            self._rows.put(row, seen if len(seen) == self._whole else seen[: self._whole])
         elif self._hashes is not None:
             self._hashes[row] = [_digest(each) for each in env_rows(observations, self._whole)]
         found = next((infos[name] for name in FINAL if name in infos), None) if infos else None

@@ -37,7 +37,8 @@ class CopiedRows:
 
     def put(self, row: int, value: Any) -> None:
         array = value if type(value) is np.ndarray else on_host(value)
-        if array.shape != self._shape or array.dtype != self._dtype:
+        # numpy has one object for each of its dtypes, so that `is` nearly always decides.
+        if array.shape != self._shape or (array.dtype is not self._dtype and array.dtype != self._dtype):
             raise RowsChangedError
         self._block[row] = array
 
@@ -81,6 +82,8 @@ def rows_for(value: Any, rows: int, dtype: Any = None) -> GridRows:
 
 def copied(value: Any) -> Any:
     """A copy of the value, on its device."""
+    if type(value) is np.ndarray:
+        return value.copy()
     if is_device_tensor(value):
         return value.detach().clone()
     return value if type(value).__module__.startswith("jax") else np.array(on_host(value))
@@ -107,6 +110,6 @@ def numbers(block: Array) -> Array:
 
 def leaf(value: Any) -> Any:
     """The array in a dict or tuple of one; the value itself otherwise."""
-    while isinstance(value, dict | tuple) and len(value) == 1:
+    while type(value) is not np.ndarray and isinstance(value, dict | tuple) and len(value) == 1:
         value = next(iter(value.values())) if isinstance(value, dict) else value[0]
     return value

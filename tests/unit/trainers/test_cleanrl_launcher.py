@@ -70,6 +70,8 @@ def test_slots_are_given_in_a_row_and_again_only_to_their_like() -> None:
     assert ledger.take(1, "evaluation")[1] == range(5, 6)
     assert ledger.take(4, "training")[1] == range(4)
     assert ledger.take(2, "training")[1] == range(6, 8)
+    assert ledger.release() == set(range(8))
+    assert ledger.release() == set()
 
 
 def seen() -> list[SlotPlace | None]:

@@ -89,7 +89,8 @@ def test_everything_received_is_in_a_batch_and_counted() -> None:
     # Without a step of its own a point is at the step the run has reached.
     assert (x.name, list(x.values), list(x.steps)) == ("x", [1.0, 3.0], [5, 5])
     assert math.isnan(y.values[0])
-    hello, remark, unknown = logs.logs.lines
+    first, hello, remark, unknown = logs.logs.lines
+    assert (first.source, "y" in first.text) == (WORKER, True)
     assert (hello.text, unknown.text) == ("hello", '{"type": "unknown"}')
     assert remark.source == WORKER
     assert 'its "type" is not one of the protocol' in remark.text
