@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.paths import ROOT
 from tests.kit.stack import Shell
 
 TRAIN = """
@@ -142,7 +143,8 @@ def test_what_is_not_in_the_code_is_refused_before_it_is_queued(project: Project
 def test_a_sweep_keeps_the_code_it_began_with(shell: Shell, project: Project) -> None:
     project.write(
         "sweep.yaml",
-        "runner: script\ncommand: [python, train.py]\nmetric: loss\nsampler: grid\nparallel: 1\n"
+        "runner: script\ncommand: [python, train.py, '{params.lr}']\n"
+        "metric: loss\nsampler: grid\nparallel: 1\n"
         "search:\n  params.lr: {choice: [1, 2]}\n",
     )
     project.run("sweep", "sweep.yaml", "--id", "s1", "--set", "trials=1")
@@ -188,6 +190,19 @@ def test_a_run_is_reproduced_to_the_bit_or_the_first_step_that_differs_is_named(
     assert differing["parameters"] == differing["packages"] == []
     shown = shell("diff", first, second).stdout
     assert "-    value = random.random() + (step >= 20) * 0" in shown
+
+
+def test_the_sample_project_gives_the_same_curve_where_its_folder_is_not(
+    shell: Shell, project: Project, tmp_path: Path
+) -> None:
+    shutil.rmtree(project.folder)
+    shutil.copytree(ROOT / "examples/project", project.folder)
+    first = project.submit("run.yaml", "--code", ".")
+    assert first["spec"]["code"]["files"] == 8
+    shell.until(first["id"], "completed")
+    shutil.rmtree(project.folder)
+    found = shell.json("reproduce", first["id"])
+    assert (found["identical"], found["points"]) == (True, 20)
 
 
 def test_bisect_finds_a_planted_regression_in_sixteen_commits(shell: Shell, project: Project) -> None:
