@@ -14,9 +14,10 @@ from runspine.api.connect import endpoint_of
 from runspine.api.core import ApiCore
 from runspine.api.fields import LogEntry, RunChange, RunFields, change_of, log_entries, summary_of
 from runspine.api.files import StoredFile, stored_file
-from runspine.api.filters import Moment, build_spec, list_request
+from runspine.api.filters import Moment, build_spec, invalid, list_request
 from runspine.api.frames import Shape, metric_names
 from runspine.api.loop_thread import LoopThread, loop_thread
+from runspine.api.run_handles import MAX_ROWS
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2 import GetResponse
@@ -79,6 +80,13 @@ class AsyncRunHandle(RunFields):
             async for attempt, lines in found:
                 for entry in log_entries(attempt, lines):
                     yield entry
+
+    async def sql(self, query: str, *, max_rows: int = MAX_ROWS, format: Format = "arrow") -> Any:
+        """The result of a SELECT over its tables: steps, episodes, metrics, logs, envs, evaluations."""
+        from runspine.api.tables import as_format, result_table
+
+        found = await self._thread.wait(self._core.sql(self.id, [], query, max_rows))
+        return as_format(result_table(found), format)
 
     async def cancel(self, reason: str = "") -> AsyncRunHandle:
         self._take(await self._thread.wait(self._core.cancel(self.id, reason)))
@@ -173,11 +181,32 @@ class AsyncApi:
         format: Format = "arrow",
     ) -> Any:
         shape = Shape(samples, times, wide, format)
-        ids = [
+        ids = await self._ids(runs)
+        return await self._thread.wait(frames.frame(self._core, ids, metric_names(metrics), shape))
+
+    async def sql(
+        self,
+        query: str,
+        runs: Iterable[AsyncRunHandle | str] | None = None,
+        *,
+        max_rows: int = MAX_ROWS,
+        format: Format = "arrow",
+    ) -> Any:
+        """The result of a SELECT over several runs, or over all, as `Api.sql`."""
+        from runspine.api.tables import as_format, result_table
+
+        chosen = [run async for run in self.runs(page_size=1000)] if runs is None else runs
+        run_ids = await self._ids(chosen)
+        if not run_ids:
+            raise invalid("runs", "there is no run to query")
+        found = await self._thread.wait(self._core.sql("", run_ids, query, max_rows))
+        return as_format(result_table(found), format)
+
+    async def _ids(self, runs: Iterable[AsyncRunHandle | str]) -> list[str]:
+        return [
             each.id if isinstance(each, RunFields) else (await self.run(each)).id
             for each in checked_runs(runs)
         ]
-        return await self._thread.wait(frames.frame(self._core, ids, metric_names(metrics), shape))
 
     async def submit(
         self, spec: RunSpec | Mapping[str, Any] | None = None, *, key: str = "", **fields: Any

@@ -14,7 +14,7 @@ from runspine.api.fields import RunFields
 from runspine.api.filters import Moment, build_spec, invalid, list_request
 from runspine.api.frames import Shape, metric_names
 from runspine.api.loop_thread import loop_thread
-from runspine.api.run_handles import RunHandle, RunList
+from runspine.api.run_handles import MAX_ROWS, RunHandle, RunList
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 if TYPE_CHECKING:
@@ -96,6 +96,24 @@ class Api:
         shape = Shape(samples, times, wide, format)
         names = metric_names(metrics)
         return self._thread.run(frames.frame(self._core, self._ids(runs), names, shape))
+
+    def sql(
+        self,
+        query: str,
+        runs: Iterable[RunHandle | str] | None = None,
+        *,
+        max_rows: int = MAX_ROWS,
+        format: Format = "arrow",
+    ) -> Any:
+        """The result of a SELECT over the tables of several runs, or of all: runs, params, labels, artifacts,
+        metrics, episodes, logs, evaluations, each with a column run_id."""
+        from runspine.api.tables import as_format, result_table
+
+        run_ids = self._ids(self.runs(page_size=1000) if runs is None else runs)
+        if not run_ids:
+            raise invalid("runs", "there is no run to query")
+        found = self._thread.run(self._core.sql("", run_ids, query, max_rows))
+        return as_format(result_table(found), format)
 
     def submit(
         self, spec: RunSpec | Mapping[str, Any] | None = None, *, key: str = "", **fields: Any

@@ -181,6 +181,16 @@ class ApiCore:
                 return found
             request.page_token = page.next_page_token
 
+    async def sql(self, run_id: str, run_ids: Sequence[str], query: str, max_rows: int) -> bytes:
+        """The result of a SELECT over one run or several, as an Arrow stream."""
+        request = telemetry.SqlRequest(run_id=run_id, run_ids=run_ids, query=query, max_rows=max_rows)
+        pieces: list[bytes] = []
+        answers = self._client.stream(TELEMETRY, "Sql", request, on_retry=pieces.clear)
+        async with aclosing(answers):
+            async for message in answers:
+                pieces.append(message.arrow)
+        return b"".join(pieces)
+
     async def submit(self, spec: RunSpec, key: str) -> Run:
         request = trainer.SubmitRequest(spec=spec, idempotency_key=key or new_ulid())
         try:

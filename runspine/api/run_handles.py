@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from runspine.api.tables import Format
 
 LISTED = 20
+MAX_ROWS = 1_000_000
 
 
 class RunHandle(RunFields):
@@ -87,6 +88,13 @@ class RunHandle(RunFields):
         """Lines of the trainer's output; with `follow` until the run has ended."""
         for attempt, lines in self._thread.iterate(self._core.logs(self.id, follow)):
             yield from log_entries(attempt, lines)
+
+    def sql(self, query: str, *, max_rows: int = MAX_ROWS, format: Format = "arrow") -> Any:
+        """The result of a SELECT over its tables: steps, episodes, metrics, logs, envs, evaluations."""
+        from runspine.api.tables import as_format, result_table
+
+        found = self._thread.run(self._core.sql(self.id, [], query, max_rows))
+        return as_format(result_table(found), format)
 
     def cancel(self, reason: str = "") -> RunHandle:
         self._take(self._thread.run(self._core.cancel(self.id, reason)))

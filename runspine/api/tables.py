@@ -164,6 +164,12 @@ def _as_text(table: pa.Table, name: str) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), name, column)
 
 
+def result_table(data: bytes) -> pa.Table:
+    """The rows of an Arrow stream."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as found:
+        return found.read_all()
+
+
 def as_format(table: pa.Table, format: Format) -> Any:
     """The table as it is, or as a data frame of pandas or polars."""
     match format:

@@ -89,6 +89,9 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
             "runspine.cli.commands.analysis.metrics:metrics",
             "List, plot and export the metric series of a run.",
         ),
+        "sql": CommandEntry(
+            "runspine.cli.commands.analysis.sql:sql", "Query metrics, episodes and logs of many runs in SQL."
+        ),
         "compare": CommandEntry(
             "runspine.cli.commands.analysis.compare:compare", "Compare learning curves of runs across seeds."
         ),

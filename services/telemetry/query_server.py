@@ -11,6 +11,7 @@ from runspine.eventlog import EventLog
 from runspine.eventlog.connection import NatsConnection
 from runspine.rpc.server import serving
 from runspine.services.telemetry.edges.batches import BatchReader
+from runspine.services.telemetry.edges.cross_run_sql import CrossRunSql
 from runspine.services.telemetry.edges.log_lines import LogReader
 from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
 from runspine.services.telemetry.edges.points import PointReader
@@ -51,6 +52,7 @@ async def serve_queries(
             QueryRunner(views, store),
             LogReader(batches),
             sql,
+            CrossRunSql(sql, views, runs, settings.sql_seconds),
             PointReader(views, store),
             settings.follow_mib << 20,
         )

@@ -43,6 +43,7 @@ def api(shell: Shell) -> Iterator[Api]:
         yield api
 
 
+@pytest.mark.timeout(600)
 def test_the_page_about_the_api_is_true(shell: Shell, tmp_path: Path) -> None:
     text = (ROOT / "docs/howto/api.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -51,7 +52,7 @@ def test_the_page_about_the_api_is_true(shell: Shell, tmp_path: Path) -> None:
     script.write_text("\n".join(blocks))
     command = [sys.executable, "-W", "error", str(script)]
     done = subprocess.run(
-        command, cwd=ROOT, env=shell.environment, capture_output=True, text=True, timeout=250
+        command, cwd=ROOT, env=shell.environment, capture_output=True, text=True, timeout=500
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -98,6 +99,29 @@ def test_runs_are_found_by_what_was_asked_for_and_read_page_by_page(api: Api) ->
     assert [run.id for run in api.runs(labels={"best": "yes"})] == [labelled.id]
     until(lambda: api.run(found[0].id[:20].lower()).has_ended)
     assert api.run("paged-4").labels == {"best": "yes"}
+
+
+def test_many_runs_are_queried_in_sql(api: Api, shell: Shell, tmp_path: Path) -> None:
+    made = [
+        api.submit(runner="script", command=[sys.executable, "-c", TRAINER], params={"lr": lr}, project="sql")
+        for lr in (0.1, 0.2)
+    ]
+    for run in made:
+        run.wait(timeout=60)
+    query = """SELECT p.number AS lr, count(*) AS n, max(m.value) AS best
+        FROM metrics m JOIN params p USING (run_id) JOIN runs r USING (run_id)
+        WHERE m.name = 'räte' AND p.name = 'lr' AND r.state = 'completed' GROUP BY 1 ORDER BY 1"""
+    wanted = [{"lr": lr, "n": POINTS, "best": (POINTS - 1) / 3} for lr in (0.1, 0.2)]
+    assert api.sql(query, made).to_pylist() == wanted
+    assert shell.json("sql", query, "--project", "sql")["rows"] == wanted
+    assert shell.json("sql", query, made[0].id)["rows"] == wanted[:1]
+    shell("sql", query, "--project", "sql", "--out", tmp_path / "best.csv")
+    assert (tmp_path / "best.csv").read_text().startswith(f"lr,n,best\n0.1,{POINTS},")
+    assert api.sql("SELECT count(*) AS n FROM runs", format="pandas")["n"][0] >= 2
+    with pytest.raises(InvalidError) as caught:
+        api.sql("DROP TABLE runs", made)
+    assert caught.value.violations[0].field == "query"
+    shell("sql", "SELECT 1", "--project", "nothing", code=2)
 
 
 def test_problems_are_exceptions_that_name_the_field(api: Api, shell: Shell) -> None:

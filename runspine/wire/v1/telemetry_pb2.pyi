@@ -548,14 +548,16 @@ class SearchLogsRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., text: _Optional[str] = ..., regular_expression: _Optional[bool] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class SqlRequest(_message.Message):
-    __slots__ = ("run_id", "query", "max_rows")
+    __slots__ = ("run_id", "query", "max_rows", "run_ids")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     MAX_ROWS_FIELD_NUMBER: _ClassVar[int]
+    RUN_IDS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     query: str
     max_rows: int
-    def __init__(self, run_id: _Optional[str] = ..., query: _Optional[str] = ..., max_rows: _Optional[int] = ...) -> None: ...
+    run_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_id: _Optional[str] = ..., query: _Optional[str] = ..., max_rows: _Optional[int] = ..., run_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SqlResponse(_message.Message):
     __slots__ = ("arrow",)

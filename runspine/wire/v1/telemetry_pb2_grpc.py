@@ -186,7 +186,7 @@ class TelemetryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Sql(self, request, context):
-        """Read-only SQL over a run's tables: steps, episodes, metrics, logs.
+        """Read-only SQL over a run's tables: steps, episodes, metrics, logs; or over those of many runs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -77,6 +77,11 @@ def _is_well_formed(kind: str, arrival: Arrival) -> bool:
     return True
 
 
+def empty_table(kind: str) -> pa.Table:
+    """A table of a kind without rows. Not for steps and envs, whose columns differ."""
+    return _ENCODERS[kind]([])
+
+
 def arrivals_of(kind: str, table: pa.Table) -> Iterator[Arrival]:
     """The batches of a table. Not for steps, whose batches span several variants."""
     return _DECODERS[kind](table)

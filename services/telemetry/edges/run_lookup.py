@@ -59,17 +59,20 @@ class RunLookup:
         held = self._cutoffs.get(run_id)
         if held and time.monotonic() - held[0] < CACHE_SECONDS:
             return held[1]
-        recorded = await self._accepted(attempts_subject(run_id))
-        history = AttemptHistory()
-        for commit in recorded:
-            for fact in commit.commit.facts:
-                apply_attempt(history, fact)
-        found = cutoffs(run_id, history)
+        found = cutoffs(run_id, await self.attempts(run_id))
         self._cutoffs[run_id] = (time.monotonic(), found)
         self._cutoffs.move_to_end(run_id)
         while len(self._cutoffs) > MAX_CACHED:
             self._cutoffs.popitem(last=False)
         return found
+
+    async def attempts(self, run_id: str) -> AttemptHistory:
+        """The attempts of a run, read from the log."""
+        history = AttemptHistory()
+        for recorded in await self._accepted(attempts_subject(run_id)):
+            for fact in recorded.commit.facts:
+                apply_attempt(history, fact)
+        return history
 
     async def _accepted(self, subject: str) -> list[Recorded]:
         """A history; of a quarantined subject the part before its first problem."""
