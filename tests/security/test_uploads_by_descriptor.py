@@ -215,3 +215,15 @@ def test_copies_of_the_output_replace_links_and_pipes_of_the_trainer(place: Plac
             file.write("a line")
         assert (place.run_dir / name).read_text() == "a line\n"
     assert (place.outside / "file").read_bytes() == SECRET
+
+
+def test_a_relative_directory_is_below_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = Place(Path())
+    (place.run_dir / "model").write_bytes(OWN)
+    intent = place.examine("model")
+    assert intent is not None
+    with open_intent(intent) as file:
+        assert file.read() == OWN

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runspine.eventlog.server_errors import TABLE, Verdict
 from tests.simulation.control import run_control_schedule
 from tests.simulation.log_writers import run_log_schedule
 from tests.simulation.plan import Plan, parse_plan, shrink
@@ -25,15 +26,36 @@ KINDS: dict[str, Callable[[Plan, bool], World]] = {
     "telemetry": run_telemetry_schedule,
 }
 # Schedules that are run to shrink one.
-SHRINK_TRIES = 300
+SHRINK_TRIES = 120
 KEPT_SEEDS = Path(__file__).with_name("kept_seeds.txt")
 # What each kind of schedule must reach; a long campaign that misses one has not searched.
 EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
-    "artifacts": (),
-    "telemetry": (),
+    "artifacts": (
+        "artifacts.kept",
+        "artifacts.pruned",
+        "attempt.declared_lost",
+        "s3.500",
+        "s3.503",
+        "s3.not_found_yet",
+        "s3.process_killed_at_a_request",
+        "s3.reply_lost",
+        "snapshot.behind",
+        "upload.resumed",
+    ),
+    "telemetry": (
+        "attempt.declared_lost",
+        "ingest.commit_lost",
+        "s3.process_killed_at_a_request",
+        "s3.reply_lost",
+        "spool.dropped",
+        "telemetry.batch_stored_late",
+        "telemetry.run_complete",
+        "telemetry.run_resumed",
+    ),
     "control": (
         "attempt.declared_lost",
         "attempt.fenced",
+        "attempt.late_exit_fenced",
         "attempt.stopped",
         "board.behind",
         "call.cancel.ok",
@@ -79,6 +101,8 @@ EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
         "publisher.resend",
         "publisher.answer_behind",
         "start.again",
+        "writer.follower_frozen",
+        *(f"nats.{code}" for code, row in TABLE.items() if row.verdict is Verdict.RETRY),
     ),
 }
 

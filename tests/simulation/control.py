@@ -51,6 +51,8 @@ CALLING_SECONDS = 4.0
 FAULT_SECONDS = 6.0
 VIRTUAL_SECONDS = 400.0
 TIMEOUTS = LeaseTimeouts(4.0, 14.0)
+# More calls that may be refused, and more reads after them, than clients usually make.
+CALLS = {"submit": 1.0, "again": 0.5, "get": 3.0, "list": 2.0, "priority": 2.5, "labels": 2.0, "cancel": 0.5}
 
 
 class Recorded:
@@ -84,7 +86,7 @@ class SimulatedCaller(Caller):
     """A client that calls at random, on a simulated stub."""
 
     def __init__(self, meeting: Meeting, session: str, recording: Any) -> None:
-        super().__init__(meeting, "", session, recording, 0)
+        super().__init__(meeting, "", session, recording, 0, calls=CALLS)
 
     async def call_once(self, stub: Any, chance: Random) -> None:
         self._chance = chance
@@ -117,6 +119,7 @@ class ControlPlane:
         }
         faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
         self.world.on_kill = self.killed
+        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
         faults.plan(0.2, FAULT_SECONDS)
         while self.calling and not self.world.problems:
             await asyncio.sleep(0.5)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
+from runspine.eventlog.server_errors import TABLE, Verdict
+from runspine.eventlog.subjects import BEATS
 from tests.simulation.nats.cluster import Server
 from tests.simulation.nats.group import Group
 from tests.simulation.world import World
@@ -26,9 +28,7 @@ class Faults:
         processes: dict[str, Process],
         restart: Sequence[str] = (),
         long_share: float = 0.0,
-        others: Sequence[Strike] = (),
     ) -> None:
-        """`others` are kinds of faults that only some schedules have."""
         self._long_share = long_share
         self._world = world
         self._processes = processes
@@ -42,11 +42,16 @@ class Faults:
             self._lag,
             self._fill,
             self._drop_connection,
-            self._drop_connection,
+            self._strike_in_flight,
+            self._strike_in_flight,
             self._freeze_process,
             self._kill_process,
-            *others,
+            self._refuse,
         ]
+
+    def add(self, *kinds: Strike) -> None:
+        """Faults that only some kinds of schedules have; one that is given twice is twice as frequent."""
+        self._kinds += kinds
 
     def plan(self, start: float, end: float, most: int = MOST_FAULTS) -> None:
         """Put up to so many faults on the clock; all are over some seconds after the end."""
@@ -115,11 +120,59 @@ class Faults:
         self._world.loop.after(chance.uniform(0.1, 3.0), setattr, server, "full", False)
         return "disk_full"
 
+    def _refuse(self, chance: Random) -> str:
+        """The cluster answers some requests with one error that calls for a retry, stored or not."""
+        code = chance.choice([code for code, row in TABLE.items() if row.verdict is Verdict.RETRY])
+        self._world.cluster.refusing = TABLE[code]
+        self._world.loop.after(chance.uniform(0.2, 3.0), setattr, self._world.cluster, "refusing", None)
+        return "requests_refused"
+
+    def beats_stall(self, chance: Random) -> str:
+        """The stream of heartbeats stores nothing for a while, the others do."""
+        self._world.cluster.stalled.add(BEATS)
+        self._world.loop.after(chance.uniform(2.0, 20.0), self._world.cluster.stalled.clear)
+        return "beats_stalled"
+
+    def clock_jumps(self, chance: Random) -> str:
+        """The wall clock of a process is seconds to a day off, and right again after a while."""
+        node = self._world.nodes[chance.choice(list(self._processes))]
+        node.skew = chance.choice((-1.0, 1.0)) * chance.choice((3.0, 90.0, 86_400.0))
+        self._world.loop.after(chance.uniform(1.0, 10.0), setattr, node, "skew", 0.0)
+        return "clock_jumped"
+
+    def grant_twice(self, chance: Random) -> str:
+        """Offers that were handed out are handed out again, as after the kill of a server, while nobody who
+        could record a claim runs."""
+        for name in self._processes:
+            node = self._world.nodes[name]
+            if name.startswith("orchestrator") and node.alive and not node.frozen:
+                self._world.loop.freeze(node, self._away(chance, name, 1.0, 4.0))
+        self._world.loop.after(chance.uniform(0.1, 1.0), self._world.cluster.grant_again)
+        return "offers_granted_twice"
+
+    def lag(self, chance: Random) -> str:
+        return self._lag(chance)
+
     def _drop_connection(self, chance: Random) -> str:
         wires = [wire for server in self._world.cluster.servers for wire in server.wires]
         if wires:
             self._world.cluster.drop(chance.choice(wires))
         return "connection_dropped"
+
+    def _strike_in_flight(self, chance: Random) -> str:
+        """A leader dies, or all connections break, within milliseconds of the next append: at random such a
+        moment would hardly ever be met."""
+        cluster, delay = self._world.cluster, chance.uniform(0.0, 0.004)
+
+        def strike(leader: Server) -> None:
+            if chance.random() < 0.5:
+                self._world.loop.after(delay, cluster.kill, leader, chance.uniform(0.0, 4.0))
+            else:
+                for wire in [wire for server in cluster.servers for wire in server.wires]:
+                    self._world.loop.after(delay, cluster.drop, wire)
+
+        cluster.on_append = strike
+        return "struck_in_flight"
 
     def _freeze_process(self, chance: Random) -> str:
         node = self._world.nodes[chance.choice(list(self._processes))]

@@ -31,6 +31,12 @@ COMMANDS = 7
 # How often the streams have one replica, and how often they had one before.
 SINGLE_SHARE = 0.2
 GROWN_SHARE = 0.1
+# How often a frozen follower is all that happens, and how long a write may then take: its process may be
+# connected to that server, which takes three seconds to notice, and another may be first each time.
+FOLLOWER_SHARE = 0.08
+FREEZE_AT = 0.5
+FREEZE_SECONDS = 12.0
+MAX_WRITE_SECONDS = 8.0
 VIRTUAL_SECONDS = 240.0
 NOT_DONE = (NatsUnreachableError, UnknownOutcomeError, ConflictError)
 
@@ -88,6 +94,8 @@ class LogWriters:
         chance = world.plan.random("streams")
         self.replicas = 1 if chance.random() < SINGLE_SHARE else 3
         self.grown = self.replicas > 1 and chance.random() < GROWN_SHARE
+        # The only fault is a server that does not lead, and hangs: writes must not wait for it.
+        self.only_follower = self.replicas > 1 and chance.random() < FOLLOWER_SHARE
         self._decoded: dict[str, list[tuple[int, str, Commit]]] = {}
 
     async def main(self) -> None:
@@ -97,8 +105,11 @@ class LogWriters:
             self.world.reach("start.with_one_replica")
         for name in PROCESSES:
             self.world.start(name, self.process)
-        processes = dict.fromkeys(PROCESSES, self.process)
-        Faults(self.world, processes, restart=PROCESSES).plan(0.05, 2.0)
+        if self.only_follower:
+            self.world.loop.after(FREEZE_AT, self._freeze_follower)
+        else:
+            processes = dict.fromkeys(PROCESSES, self.process)
+            Faults(self.world, processes, restart=PROCESSES).plan(0.05, 2.0)
         while len(self.done) < len(PROCESSES) and not self.world.problems:
             await asyncio.sleep(0.5)
         if self.world.problems:
@@ -106,6 +117,15 @@ class LogWriters:
         self.world.cluster.heal()
         await self._followers_catch_up()
         self.verify()
+
+    def _freeze_follower(self) -> None:
+        group = self.world.cluster.streams.get(RUNS)
+        if group is None or group.leader is None:
+            self.world.loop.after(0.1, self._freeze_follower)
+            return
+        followers = [server for server in group.members if server is not group.leader]
+        self.world.cluster.freeze(self.world.plan.random("follower").choice(followers), FREEZE_SECONDS)
+        self.world.reach("writer.follower_frozen")
 
     async def process(self) -> None:
         self.done.discard(here())
@@ -145,10 +165,14 @@ class LogWriters:
             subject = f"runs.r{chance.randrange(SUBJECTS)}"
             self.commands += 1
             mine = Fact(at=self.commands)
+            began = self.world.loop.now
             try:
                 await handle(log, subject, lambda _, mine=mine: [mine], _count)  # type: ignore[misc]
             except NOT_DONE as error:
                 self.world.reach(f"command.{type(error).__name__}")
+            took = self.world.loop.now - began
+            if self.only_follower and took > MAX_WRITE_SECONDS:
+                self.world.problem(f"a write waited {took:.1f} s for a frozen follower")
             await asyncio.sleep(chance.choice((0.0, 0.01, 0.3, 0.6)))
 
     async def _reserve(self, log: EventLog) -> None:

@@ -34,6 +34,7 @@ from runspine.services.worker.claim import claim
 from runspine.services.worker.process.trainer_process import REAPER_LOCK
 from runspine.wire.v1.facts_pb2 import Fact, KeyReserved
 from tests.simulation import log_writers
+from tests.simulation.reinjected_storage import STORAGE_INJECTIONS
 
 
 @contextmanager
@@ -162,6 +163,13 @@ def claim_without_lock() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def frozen_follower_read() -> Iterator[None]:
+    """Reads waited for a replica that hangs: a frozen follower stopped writes for its whole freeze."""
+    with patch.object(reads, "DIRECT_SECONDS", 30.0), patch.object(reads, "LEADER_ONLY_SECONDS", 0.0):
+        yield
+
+
 Injection = Callable[[], AbstractContextManager[None]]
 # By name: the patch, and the kind of schedule that finds it.
 INJECTIONS: Mapping[str, tuple[Injection, str]] = {
@@ -173,5 +181,7 @@ INJECTIONS: Mapping[str, tuple[Injection, str]] = {
     "survivors-left": (survivors_left, "control"),
     "board-behind": (board_behind, "control"),
     "refusal-ahead": (refusal_ahead, "control"),
+    "frozen-follower": (frozen_follower_read, "log"),
     "claim-without-lock": (claim_without_lock, "control"),
+    **STORAGE_INJECTIONS,
 }

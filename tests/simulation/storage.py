@@ -99,8 +99,8 @@ class StoragePlane(ControlPlane):
             self.world.start(name, process)
         self.world.start("client", self.submitter)
         self.world.on_kill = self.killed
-        others = StorageFaults(self.world, processes).kinds()
-        faults = Faults(self.world, processes, restart=list(processes), long_share=0.1, others=others)
+        faults = Faults(self.world, processes, restart=list(processes), long_share=0.1)
+        faults.add(*StorageFaults(self.world, processes).kinds(), faults.clock_jumps)
         faults.plan(0.5, FAULT_SECONDS, MOST_FAULTS)
         while self.submitted < RUN_COUNT and not self.world.problems:
             await asyncio.sleep(0.5)
@@ -144,7 +144,7 @@ class StoragePlane(ControlPlane):
             name = f"run.{number}"
             chance = self.world.plan.random(name)
             if self.world.takes(name):
-                spec = RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=2, backoff_seconds=0.1))
+                spec = RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=4, backoff_seconds=0.1))
                 request = wire.SubmitRequest(spec=spec, idempotency_key=name)
                 run_id = (await self._until_answered(stub.Submit, request)).run.id
                 await asyncio.sleep(chance.uniform(0.0, 1.0))

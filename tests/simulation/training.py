@@ -18,7 +18,8 @@ LENGTH = 3
 EPISODES = (3, 8)
 CHECKPOINT_EVERY = 2
 CHECKPOINT_BYTES = 1500
-FAILING_SHARE = 0.1
+FAILING_SHARE = 0.4
+FROM_ZERO_SHARE = 0.5
 PAUSES = (0.01, 0.1, 0.7)
 
 
@@ -33,6 +34,8 @@ class Training:
     episodes: int
     chance: Random
     done: int = 0
+    offset: int = 0
+    fails_at: int = -1
     lines: int = 0
     # Digests of the checkpoints that were announced.
     announced: list[str] = field(default_factory=list)
@@ -46,6 +49,10 @@ class Training:
     def begin(self) -> None:
         given = self.environment.get("RUNSPINE_RESUME", "")
         self.done = int(Path(given).read_bytes().split(b"\n")[0]) if given else 0
+        # Some count their steps from 0 again after they were resumed.
+        self.offset = self.done * LENGTH if self.chance.random() < FROM_ZERO_SHARE else 0
+        if self.chance.random() < FAILING_SHARE:
+            self.fails_at = self.chance.randint(self.done + 1, self.episodes + 1)
         self._later(self._episode)
 
     def _later(self, what: Any) -> None:
@@ -54,9 +61,9 @@ class Training:
     def _episode(self) -> None:
         if self.trainer.life.end is not None:
             return
-        if self.done == self.episodes:
+        if self.done in (self.episodes, self.fails_at):
             self.finished = True
-            code = 1 if self.chance.random() < FAILING_SHARE else 0
+            code = 1 if self.done == self.fails_at else 0
             self.hosts.end(self.trainer.life, TrainerExit(exit_code=code))
             return
         written = [*self._steps(), f"line {self.lines}".encode()]
@@ -78,12 +85,13 @@ class Training:
                 "reward": float(at),
                 "terminated": at == first + LENGTH - 1,
                 "truncated": False,
-                "global_step": at,
+                "global_step": at - self.offset,
             }
             for at in range(first, first + LENGTH)
         ]
-        last = {"type": "episode", "episode_id": f"e{self.done}", "steps": LENGTH, "return": 1.0}
-        return [json.dumps(line).encode() for line in (*lines, {**last, "global_step": first + LENGTH - 1})]
+        last: dict[str, Any] = {"type": "episode", "episode_id": f"e{self.done}", "steps": LENGTH}
+        last |= {"return": 1.0, "global_step": first + LENGTH - 1 - self.offset}
+        return [json.dumps(line).encode() for line in (*lines, last)]
 
     def _checkpoint(self) -> bytes:
         name = f"checkpoint-{self.done}.bin"
@@ -92,8 +100,8 @@ class Training:
         data = f"{self.done}\n".encode() + noise * (CHECKPOINT_BYTES // len(noise))
         (Path(self.environment["RUNSPINE_RUN_DIR"]) / name).write_bytes(data)
         self.announced.append(hashlib.sha256(data).hexdigest())
-        line = {"type": "artifact", "kind": "checkpoint", "path": name, "step": self.done * LENGTH}
-        return json.dumps(line).encode()
+        step = self.done * LENGTH - self.offset
+        return json.dumps({"type": "artifact", "kind": "checkpoint", "path": name, "step": step}).encode()
 
     def write(self, data: bytes) -> None:
         """Into the pipe of the worker, which reads it when it runs."""

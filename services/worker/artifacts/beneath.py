@@ -37,6 +37,7 @@ class _OpenHow(ctypes.Structure):
 @contextlib.contextmanager
 def opened_folder(folder: Path) -> Iterator[int]:
     """A descriptor of a directory whose path has no symlink in it. Raises OSError."""
+    folder = folder.absolute()
     root = os.open("/", _FOLDER)
     try:
         descriptor = open_beneath(root, str(folder).lstrip("/"), _FOLDER) if folder != Path("/") else root

@@ -275,7 +275,7 @@ def open_intent(intent: Intent) -> BinaryIO:
     Raises OSError.
     """
     with opened_folder(Path("/")) as root:
-        return os.fdopen(open_regular(root, str(intent.file).lstrip("/")), "rb")
+        return os.fdopen(open_regular(root, str(intent.file.absolute()).lstrip("/")), "rb")
 
 
 def fingerprint(descriptor: int, redact: Redactor) -> tuple[str, int]:

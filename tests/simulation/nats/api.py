@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from runspine.eventlog.server_errors import TABLE
 from tests.simulation.nats.consumer import Consumer
 from tests.simulation.nats.group import Group, Proposal
 from tests.simulation.nats.stream import StreamStore
@@ -33,8 +35,21 @@ FULL = (10023, 10047, 10077)
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 
+# The calls of `server_errors.TABLE` by the verbs of the API.
+CALLS = {
+    "STREAM.INFO": "stream",
+    "STREAM.CREATE": "stream",
+    "STREAM.UPDATE": "stream",
+    "STREAM.PURGE": "stream",
+    "STREAM.MSG": "read",
+    "CONSUMER.CREATE": "consumer",
+    "CONSUMER.DURABLE": "consumer",
+}
+REFUSED_SHARE = 0.5
+
+
 def failure(code: int, detail: object = "") -> dict[str, Any]:
-    status, description = ERRORS[code]
+    status, description = ERRORS.get(code) or (503, TABLE[code].meaning)
     return {"error": {"code": status, "err_code": code, "description": description.format(detail)}}
 
 
@@ -66,11 +81,22 @@ class Api:
             limits = {"max_memory": -1, "max_storage": -1}
             self.reply(server, request, {"memory": 0, "storage": held, "limits": limits})
             return
+        refused = self._refused(CALLS.get(".".join(tokens[2:4]), ""))
+        if refused is not None:
+            self.reply(server, request, refused)
+            return
         verb = self._verbs.get(".".join(tokens[2:4]))
         if verb is None:
             self.cluster.no_responders(server, request)
         else:
             verb(server, request, ".".join(tokens[4:]))
+
+    def _refused(self, call: str) -> dict[str, Any] | None:
+        """The error that a call meets while the cluster is in trouble."""
+        row = self.cluster.refusing
+        if row is None or call not in row.calls.split() or self.cluster.random.random() > REFUSED_SHARE:
+            return None
+        return failure(row.code)
 
     def reply(self, server: Server, request: Request, answer: dict[str, Any]) -> None:
         if error := answer.get("error"):
@@ -89,8 +115,15 @@ class Api:
             self.cluster.forward(server, leader, lambda leader=leader: self._append(leader, group, request))  # type: ignore[misc]
 
     def _append(self, leader: Server, group: Group, request: Request) -> None:
-        if not group.answers_as_leader(leader):
+        if not group.answers_as_leader(leader) or group.name in self.cluster.stalled:
             return
+        trouble = self._refused("append")
+        if trouble is not None:
+            self.reply(leader, request, {"stream": group.name, "seq": 0, **trouble})
+            if self.cluster.random.random() < REFUSED_SHARE:
+                return
+            # Stored all the same: the error does not exclude it.
+            request = replace(request, reply="")
         refused = self._refusal(leader, group, request)
         if refused is not None:
             self.reply(leader, request, {"stream": group.name, "seq": 0, **refused})
@@ -101,6 +134,9 @@ class Api:
             answer = {"stream": group.name, "seq": stored.sequence}
             return lambda: self.reply(leader, request, answer)
 
+        strike, self.cluster.on_append = self.cluster.on_append, None
+        if strike is not None:
+            strike(leader)
         message_id = request.headers.get("Nats-Msg-Id", "")
         group.propose(leader, Proposal(0, commit, message_id, request.subject))
 

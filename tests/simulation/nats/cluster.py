@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runspine.eventlog.memory import matches
+from runspine.eventlog.server_errors import ServerError
 from tests.simulation.clocks import EPOCH
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.nats.api import Api
@@ -76,6 +77,11 @@ class Cluster:
         self.streams: dict[str, Group] = {}
         self.consumers: dict[tuple[str, str], Consumer] = {}
         self.api = Api(self)
+        # An error that some requests are answered with for now, and streams that store nothing for now.
+        self.refusing: ServerError | None = None
+        self.stalled: set[str] = set()
+        # Called with the leader that takes the next append, once.
+        self.on_append: Callable[[Server], None] | None = None
         self._wires = 0
         self._clients = 0
         self._exact: dict[str, list[SimulatedSubscription]] = {}
@@ -275,8 +281,16 @@ class Cluster:
                 self.network.cut(other, server.name)
         self.changed()
 
+    def grant_again(self) -> None:
+        """What consumers of work have handed out is due again, as if they had never done so."""
+        for consumer in self.consumers.values():
+            if consumer.durable:
+                consumer.forget_grants()
+
     def drop(self, wire: Wire) -> None:
         """A connection breaks: what was under way on it is lost."""
+        if not wire.open:
+            return
         self.disconnect(wire)
         self.loop.within(wire.client.node, wire.client.lost, wire)
 

@@ -176,6 +176,11 @@ class Consumer:
 
         self.group.propose(leader, Proposal(0, commit))
 
+    def forget_grants(self) -> None:
+        for waiting in self.open.values():
+            waiting.due = self.cluster.loop.now
+        self.pump()
+
     def move(self, host: Server) -> None:
         """Another server leads a durable consumer: pulls are lost, and some acknowledgements as well."""
         self.host = host
