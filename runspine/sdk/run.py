@@ -20,13 +20,13 @@ from runspine.sdk.batch.logged import LoggedBatches
 from runspine.sdk.batch.recorder import Recorder
 from runspine.sdk.drops import Drops
 from runspine.sdk.encoding import dumps
-from runspine.sdk.episode_ids import EpisodeIds
 from runspine.sdk.files import inside
 from runspine.sdk.flusher import Flusher
 from runspine.sdk.histogram import quantiles
+from runspine.sdk.numbers.episode_ids import EpisodeIds
+from runspine.sdk.numbers.ranks import is_first, rank_of
+from runspine.sdk.numbers.slots import SlotNumbers
 from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, SOCKET_PATH, Pipe
-from runspine.sdk.ranks import is_first, rank_of
-from runspine.sdk.slots import SlotNumbers
 from runspine.sdk.view import TrainerView
 
 DEFAULT_SEED = 1

@@ -21,7 +21,7 @@ from runspine.instrument.models import networks_of
 from runspine.instrument.probe import near
 from runspine.instrument.slots import InSlot, SlotLedger, SlotPlace, take_place
 from runspine.instrument.standins import StandInFinder
-from runspine.sdk.slots import SlotNumbers
+from runspine.sdk.numbers.slots import SlotNumbers
 
 PACKAGE = Path(runspine.instrument.__file__).parent
 
@@ -70,8 +70,8 @@ def test_slots_are_given_in_a_row_and_again_only_to_their_like() -> None:
     assert ledger.take(1, "evaluation")[1] == range(5, 6)
     assert ledger.take(4, "training")[1] == range(4)
     assert ledger.take(2, "training")[1] == range(6, 8)
-    assert ledger.release() == set(range(8))
-    assert ledger.release() == set()
+    assert ledger.emptied() == set(range(8))
+    assert ledger.emptied() == set()
 
 
 def seen() -> list[SlotPlace | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +32,7 @@ from runspine.services.worker.telemetry.assembly.description import TrainerDescr
 from runspine.services.worker.telemetry.assembly.episodes import EVALUATION_PREFIX, EpisodeTracker
 from runspine.services.worker.telemetry.assembly.evaluation_totals import EvaluationTotals
 from runspine.services.worker.telemetry.assembly.grid import GridSplitter
+from runspine.services.worker.telemetry.assembly.not_finite import NotFinite
 from runspine.services.worker.telemetry.assembly.observations import Observations
 from runspine.services.worker.telemetry.assembly.prints import CleanrlPrint, read_print
 from runspine.services.worker.telemetry.assembly.progress import StepRate
@@ -54,9 +54,6 @@ from runspine.wire.v1.telemetry_pb2 import (
 )
 
 MAX_REPORTED = 100_000
-# Series whose first such value is stated in the run's log.
-MAX_NOT_FINITE = 20
-NOT_FINITE_HINT = "later ones are counted on the run; the training may have diverged"
 CUT_OBSERVATIONS = "observations of more than 200 KB do not fit into a batch: hashes are kept instead"
 # Series of the returns of one agent, when there are several.
 AGENT_RETURN = "episode/return/"
@@ -90,7 +87,7 @@ class BatchAssembler:
         # Names of the series that the trainer reports by lines.
         self._reported: set[str] = set()
         # Names of series with a value that is NaN or infinite.
-        self._not_finite: set[str] = set()
+        self._not_finite = NotFinite()
         # Whether it reports its progress: then nothing else moves it.
         self._paced = False
         self.lines_read = 0
@@ -308,20 +305,10 @@ class BatchAssembler:
         step = self._pace.step if metrics.step is None else metrics.step
         self._batcher.add_metrics(metrics, step)
         self._counts.metrics += len(metrics.values)
-        # One sum is cheaper than a look at each value; that of -inf and inf is not a number either.
-        if not math.isfinite(sum(metrics.values.values())):
-            self._note_not_finite(metrics.values, step, at)
+        for text in self._not_finite.add(metrics.values, step):
+            self.log_line(text, at)
+        self._counts.not_finite = self._not_finite.count
         return True
-
-    def _note_not_finite(self, values: dict[str, float], step: int, at: int) -> None:
-        """Count values that are NaN or infinite; the run's log states the first one of each series."""
-        for name, value in values.items():
-            if math.isfinite(value):
-                continue
-            self._counts.not_finite += 1
-            if name not in self._not_finite and len(self._not_finite) < MAX_NOT_FINITE:
-                self._not_finite.add(name)
-                self.log_line(f"{name} is {value} at step {step:,}: {NOT_FINITE_HINT}", at)
 
     def _dropped(self, dropped: DroppedEvent, at: int) -> bool:
         self._counts.dropped += dropped.lines
