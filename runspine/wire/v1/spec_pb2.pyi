@@ -65,7 +65,7 @@ class ValueMap(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, Value]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes")
+    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes", "isolation")
     class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class RunSpec(_message.Message):
     PLAY_FIELD_NUMBER: _ClassVar[int]
     FORK_FIELD_NUMBER: _ClassVar[int]
     MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     runner: str
     algo: str
@@ -150,7 +151,16 @@ class RunSpec(_message.Message):
     play: Play
     fork: ForkPoint
     max_episodes: int
-    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ...) -> None: ...
+    isolation: Isolation
+    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ...) -> None: ...
+
+class Isolation(_message.Message):
+    __slots__ = ("required", "network")
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
+    required: bool
+    network: str
+    def __init__(self, required: _Optional[bool] = ..., network: _Optional[str] = ...) -> None: ...
 
 class Play(_message.Message):
     __slots__ = ("actor", "steps_per_second", "turn_based", "episodes", "fork", "plan_text")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import structlog
 
@@ -37,7 +38,8 @@ from runspine.services.worker.live.view_socket import ViewSocket
 from runspine.services.worker.metrics import ATTEMPTS
 from runspine.services.worker.process.limits import LimitGuard
 from runspine.services.worker.process.output import Output
-from runspine.services.worker.process.sandbox import sandboxed, scratch_variables
+from runspine.services.worker.process.sandbox import Sandbox
+from runspine.services.worker.process.sandbox_plan import OwnPaths
 from runspine.services.worker.process.trainer_process import (
     REAPER_LOCK,
     STUCK_SECONDS,
@@ -88,6 +90,7 @@ class Attempt:
         blobs: Blobs,
         uploads: Uploads,
         announced: PendingArtifacts,
+        sandbox: Sandbox,
     ) -> None:
         self.claim = claim
         self.run_id = claim.run.id
@@ -95,6 +98,7 @@ class Attempt:
         # SHA-256 of what it learns from; empty without a dataset.
         self.dataset = claim.run.spec.dataset.digest
         self._settings = settings
+        self._sandbox = sandbox
         self._link = link
         self._log = event_log
         self._fact_writer = fact_writer
@@ -259,10 +263,12 @@ class Attempt:
         prepared = self.claim.prepared
         command = prepared.command
         environment = {**prepared.environment, "RUNSPINE_VIEW": str(view_socket.path)}
-        if self._settings.worker_sandbox:
-            folders = (prepared.directory, prepared.run_dir, self._settings.worker_dir)
-            command = await asyncio.to_thread(sandboxed, command, *folders)
-            environment |= await asyncio.to_thread(scratch_variables, prepared.run_dir)
+        if self._sandbox:
+            plan = await asyncio.to_thread(self._sandbox.plan, *self._sandbox_paths(view_socket))
+            command = self._sandbox.command(plan, command)
+            environment["TMPDIR"] = "/tmp"
+            for note in plan.refused:
+                await self._log_line(note)
         return await TrainerProcess.start(
             self.claim.entry.name,
             command,
@@ -270,8 +276,16 @@ class Attempt:
             environment,
             prepared.run_dir / REAPER_LOCK,
             self._run.spec.limits,
-            sandboxed=self._settings.worker_sandbox,
+            sandboxed=bool(self._sandbox),
         )
+
+    def _sandbox_paths(
+        self, view_socket: ViewSocket
+    ) -> tuple[Path, Path, str, Sequence[Path], OwnPaths, str]:
+        given, lock = self.claim.prepared, self.claim.prepared.run_dir / REAPER_LOCK
+        own = OwnPaths(self.claim.start.dataset, view_socket.path.parent, lock)
+        network = self._run.spec.isolation.network
+        return given.run_dir, given.directory, given.command[0], given.reads, own, network
 
     async def _supervise(self, trainer: TrainerProcess) -> AttemptExited:
         """Enforce limits and record progress until the trainer ends."""

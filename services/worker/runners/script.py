@@ -38,7 +38,14 @@ class ScriptRunner:
             raise NotReadyError(f"workdir {directory} does not exist on this worker")
         wanted = python if spec.command[0] in PYTHONS else spec.command[0]
         program = _find(wanted, directory, spec.variables.get("PATH") or os.environ.get("PATH", ""))
-        return Launch([program, *spec.command[1:]], directory)
+        return Launch([program, *spec.command[1:]], directory, reads=_named_paths(program, *spec.command[1:]))
+
+
+def _named_paths(*words: str) -> tuple[Path, ...]:
+    """Folders that a command names, alone or as `--option=PATH`; of a file the folder that it is in."""
+    named = [Path(word.rpartition("=")[2]) for word in words]
+    there = [path for path in named if path.is_absolute() and "\0" not in str(path) and path.exists()]
+    return tuple(path if path.is_dir() else path.parent for path in there)
 
 
 def _find(program: str, directory: Path, path: str) -> str:
