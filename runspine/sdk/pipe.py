@@ -19,6 +19,8 @@ FULL_BYTES = 128 << 10
 MAX_WAIT_SECONDS = 0.1
 PIPE_BYTES = 1 << 20
 LOCK_NAME = ".telemetry.lock"
+# Kinds of dropped values that are reported by name.
+MAX_KINDS = 50
 # Identity of the pipe, from the worker or the first process of the run. A child that did not inherit the
 # descriptor may have another file under the same number.
 PIPE_IDENTITY = "RUNSPINE_TELEMETRY_PIPE"
@@ -206,3 +208,28 @@ class Pipe:
             except BlockingIOError:
                 select.select([], [self._descriptor], [])
         self._rest, self._written = b"", []
+
+
+class DropReports:
+    """What was reported of dropped values: the first of each kind at once, the rest at the end.
+
+    `known` is False for a worker that does not know such reports.
+    """
+
+    def __init__(self, *, known: bool) -> None:
+        self._known = known
+        self._kinds: set[str] = set()
+        self._reported = 0
+
+    def is_due(self, kind: str) -> bool:
+        """Whether this is the first of its kind."""
+        if kind in self._kinds or len(self._kinds) >= MAX_KINDS:
+            return False
+        self._kinds.add(kind)
+        return True
+
+    def take(self, dropped: int) -> int:
+        """How many of all that were dropped are to be reported now."""
+        count = dropped - self._reported if self._known else 0
+        self._reported += count
+        return count

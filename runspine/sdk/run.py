@@ -6,7 +6,6 @@ import functools
 import json
 import multiprocessing
 import os
-import shutil
 import sys
 import threading
 import time
@@ -19,8 +18,9 @@ from runspine.sdk import lines
 from runspine.sdk.encoding import dumps
 from runspine.sdk.flusher import Flusher
 from runspine.sdk.histogram import quantiles
-from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, SOCKET_PATH, Pipe
+from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, SOCKET_PATH, DropReports, Pipe
 from runspine.sdk.ranks import is_first, rank_of
+from runspine.sdk.run_files import path_inside
 from runspine.sdk.slot_recorder import SlotRecorder
 from runspine.sdk.slots import SlotNumbers
 from runspine.sdk.view import TrainerView
@@ -30,8 +30,6 @@ DEFAULT_SEED = 1
 PROTOCOL = 1
 # Approximate size of a metric on the wire.
 METRIC_BYTES = 48
-# Kinds of values that cannot be recorded and are reported by name.
-MAX_DROP_KINDS = 50
 P = ParamSpec("P")
 
 
@@ -79,10 +77,7 @@ class Run:
         # For instrumentation: called with each look of the flusher, in its thread.
         self.on_look: Callable[[], None] = _nothing
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
-        # What could not be recorded and was reported: kinds and how much.
-        self._reported_drops: set[str] = set()
-        self._drops_reported = 0
-        self._reports_drops = bool(given("RUNSPINE_PROTOCOL"))
+        self._drops = DropReports(known=bool(given("RUNSPINE_PROTOCOL")))
         self._recorders: list[SlotRecorder] = []
         # Without the descriptor, as under torchrun, processes have the worker's socket in common.
         shared = given(PIPE_IDENTITY) or f"{self.attempt}:{given(SOCKET_PATH, '')}"
@@ -255,7 +250,7 @@ class Run:
         if not self.pipe.open:
             self.pipe.count_missed()
             return
-        line = {"type": "artifact", "kind": kind, "path": self._inside(Path(path)), "name": name}
+        line = {"type": "artifact", "kind": kind, "path": path_inside(self.dir, Path(path)), "name": name}
         self._write({**line, "step": step, "meta": meta or None})
         self.pipe.flush()
 
@@ -292,18 +287,14 @@ class Run:
         self.flush()
 
     def drop(self, why: str, kind: str = "") -> None:
-        """Count what cannot be recorded; the first of each kind is reported at once, the rest at the end."""
+        """Count what cannot be recorded, and report it."""
         self.pipe.dropped += 1
-        if (kind or why) not in self._reported_drops and len(self._reported_drops) < MAX_DROP_KINDS:
-            self._reported_drops.add(kind or why)
+        if self._drops.is_due(kind or why):
             self._report_drops(why)
         self._warn(why)
 
     def _report_drops(self, why: str) -> None:
-        count = self.pipe.dropped - self._drops_reported
-        # A worker that does not name its protocol does not know the line either.
-        if count and self.pipe.open and self._reports_drops:
-            self._drops_reported += count
+        if self.pipe.open and (count := self._drops.take(self.pipe.dropped)):
             self._write({"type": "dropped", "count": count, "reason": why})
 
     def add_recorder(self, recorder: SlotRecorder) -> None:
@@ -393,18 +384,6 @@ class Run:
         for recorder in self._recorders:
             if recorder.rewards and recorder.began < oldest:
                 recorder.cut()
-
-    def _inside(self, path: Path) -> str:
-        home, source = self.dir.resolve(), path.resolve()
-        if source.is_relative_to(home):
-            return str(source.relative_to(home))
-        folder = home / "artifacts"
-        folder.mkdir(exist_ok=True)
-        copy, part = folder / source.name, folder / f".{source.name}.{os.getpid()}"
-        # A new file each time: the previous one may still be uploading.
-        shutil.copyfile(source, part)
-        part.replace(copy)
-        return str(copy.relative_to(home))
 
     def _warn(self, text: str) -> None:
         if self._verbose:
