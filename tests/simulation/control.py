@@ -31,7 +31,7 @@ from runspine.tasks import run_together
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.spec_pb2 import Retry, RunSpec
-from tests.histories.callers import Caller, Meeting
+from tests.histories.callers import CALLS, Caller, Meeting
 from tests.histories.calls import Call
 from tests.histories.recorder import RecordedStub
 from tests.model.trace import ENDINGS
@@ -86,6 +86,7 @@ class SimulatedCaller(Caller):
         self._session = session
         self._chance = Random(f"{seed} {session}")
         self._auth: list[Any] = []
+        self._calls = CALLS
 
     async def call_once(self, stub: Any) -> None:
         with contextlib.suppress(grpc.RpcError):
