@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 
@@ -34,3 +35,13 @@ async def run_together(*loops: Coroutine[Any, Any, None]) -> None:
         await cancel_and_wait(*tasks)
     for task in failed:
         task.result()
+
+
+@contextlib.asynccontextmanager
+async def alongside(**work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run coroutines as tasks of these names, and cancel them at the end. Their errors are not raised."""
+    tasks = [asyncio.create_task(each, name=name) for name, each in work.items()]
+    try:
+        yield
+    finally:
+        await cancel_and_wait(*tasks)

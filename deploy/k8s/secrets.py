@@ -1,4 +1,4 @@
-"""The secrets of a cluster from what `runspine secrets` has made: .env and tokens.json, each service its own.
+"""The secrets of a cluster from what `runspine secrets` has made, each service its own.
 
 runspine secrets --directory secrets
 python deploy/k8s/secrets.py secrets | kubectl apply -f -
@@ -105,7 +105,7 @@ def main() -> int:
     given = parser.parse_args()
     try:
         variables = read_variables(given.directory / ".env")
-        tokens = (given.directory / "tokens.json").read_text()
+        tokens = (given.directory / "tokens" / "tokens.json").read_text()
         made = secrets(variables, tokens, given.namespace)
     except OSError as error:
         sys.stderr.write(f"{error.filename}: {error.strerror}; make it with `runspine secrets`\n")

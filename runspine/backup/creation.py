@@ -22,7 +22,7 @@ from runspine.backup.target import OBJECTS, Folder, fingerprint
 from runspine.clock import now_micros
 from runspine.errors import InvalidError, RefusedError
 from runspine.eventlog.subjects import FACT_STREAMS, TELEMETRY
-from runspine.storage.keys import artifact_key, digest_in, trash_key
+from runspine.storage.keys import artifact_key, code_digest_in, digest_in, trash_key
 
 # Called with a step, how much of it is done, and of how much: bytes for objects, commits for facts.
 ReportProgress = Callable[[str, int, int], None]
@@ -173,7 +173,7 @@ async def _objects(
 ) -> tuple[list[BackupObject], set[str]]:
     """All other objects of the bucket, and the digests that the facts name but S3 does not have."""
     listed = [found for found in await site.blobs.listed("") if is_wanted(found.key)]
-    wanted = {found.key: (found.size, digest_in(found.key)) for found in listed}
+    wanted = {found.key: (found.size, digest_in(found.key) or code_digest_in(found.key)) for found in listed}
     # Pruned since the listing: the trash has it for a while.
     for digest in needed - {digest_in(key) for key in wanted}:
         wanted[artifact_key(digest)] = (0, digest)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from runspine.wire.v1.facts_pb2 import Commit, Fact
+from runspine.eventlog.admission import Admission, accepted_facts
+from runspine.wire.v1.facts_pb2 import Fact
 from runspine.wire.v1.trainer_pb2 import LogRecord
 
 
@@ -14,12 +15,12 @@ class References:
     """Digests by the run that keeps them: a run may prune what another keeps."""
 
     kept: dict[str, set[str]] = field(default_factory=dict)
+    _admission: Admission = field(default_factory=Admission)
 
     def feed(self, records: Iterable[LogRecord]) -> None:
-        for record in records:
-            run_id = record.subject.partition(".")[2]
-            for fact in Commit.FromString(record.commit).facts:
-                self._apply(run_id, fact)
+        """Take records of streams, in order from the first one on."""
+        for record, fact in accepted_facts(records, self._admission):
+            self._apply(record.subject.partition(".")[2], fact)
 
     def _apply(self, run_id: str, fact: Fact) -> None:
         match fact.WhichOneof("kind"):

@@ -19,7 +19,6 @@ from runspine.eventlog.chain import digest_of
 from runspine.eventlog.publisher import MESSAGE_ID, PublishRefusedError
 from runspine.eventlog.reads import DIGEST
 from runspine.eventlog.subjects import TELEMETRY
-from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.trainer_pb2 import LogRecord, StreamInfo
 
 MAX_RECORDS = 20_000
@@ -63,7 +62,8 @@ async def copy_stream(
         return
     async with aclosing(site.log.follow(stream, after=after, live=False)) as records:
         while (found := await _next(stream, records)) is not None and found.sequence <= last:
-            digest = found.digest or digest_of(found.data)
+            # A fact without a digest does not count, and must not by being restored.
+            digest = digest_of(found.data) if stream == TELEMETRY else found.digest
             gathered.append(
                 LogRecord(
                     stream=stream,
@@ -138,7 +138,8 @@ async def _put(site: OpenSite, stream: str, batch: list[LogRecord]) -> None:
     for record in batch:
         headers = {EXPECTED_LAST: str(record.sequence - 1)}
         if stream != TELEMETRY:
-            headers |= {MESSAGE_ID: Commit.FromString(record.commit).id, DIGEST: record.digest.hex()}
+            # Not the id of the commit: a message that was rejected may be a copy of another.
+            headers |= {MESSAGE_ID: f"restored-{record.sequence}", DIGEST: record.digest.hex()}
         sent.append((record, await site.publisher.start(record.subject, record.commit, headers)))
     answers = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
     for record, answer in zip(batch, answers, strict=True):

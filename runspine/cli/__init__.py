@@ -63,6 +63,9 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Inspect runs": {
         "ls": CommandEntry("runspine.cli.commands.runs.ls:ls", "List runs."),
         "show": CommandEntry("runspine.cli.commands.runs.show:show", "Show one run in detail."),
+        "code": CommandEntry(
+            "runspine.cli.commands.runs.code:code", "List, print or write the files of a run's code."
+        ),
         "watch": CommandEntry("runspine.cli.commands.runs.watch:watch", "Follow one run, or all of them."),
         "logs": CommandEntry("runspine.cli.commands.runs.logs:logs", "Print the output of a run's trainer."),
         "turns": CommandEntry(
@@ -86,8 +89,20 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
             "runspine.cli.commands.analysis.metrics:metrics",
             "List, plot and export the metric series of a run.",
         ),
+        "sql": CommandEntry(
+            "runspine.cli.commands.analysis.sql:sql", "Query metrics, episodes and logs of many runs in SQL."
+        ),
         "compare": CommandEntry(
             "runspine.cli.commands.analysis.compare:compare", "Compare learning curves of runs across seeds."
+        ),
+        "diff": CommandEntry(
+            "runspine.cli.commands.analysis.diff:diff", "Show what differs between two runs."
+        ),
+        "reproduce": CommandEntry(
+            "runspine.cli.commands.analysis.reproduce:reproduce", "Run a run again and compare every step."
+        ),
+        "bisect": CommandEntry(
+            "runspine.cli.commands.analysis.bisect:bisect", "Find the commit that made a metric worse."
         ),
         "leaderboard": CommandEntry(
             "runspine.cli.commands.analysis.leaderboard:leaderboard", "Rank evaluated checkpoints."

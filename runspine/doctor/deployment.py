@@ -28,6 +28,7 @@ SILENT_SECONDS = 30.0
 SLOW_SECONDS = 1.0
 LOW_DISK_SHARE = 0.1
 DAY = 86_400.0
+MAX_NAMED = 5
 RESTORE = "stop the services and restore the last backup"
 
 
@@ -46,6 +47,7 @@ def examine(client: Client, now: float | None = None) -> Iterator[Check]:
         return
     yield _answered("orchestrator", client.endpoint.trainer, time.monotonic() - began)
     yield from _checked("log", lambda: _log(client, streams))
+    yield from _checked("quarantine", lambda: _quarantine(client))
     yield from _checked("workers", lambda: check_workers(client.workers(), now))
     yield from _checked("runs", lambda: _runs(client))
     yield from _checked("telemetry", lambda: _telemetry(client))
@@ -80,6 +82,17 @@ def _connections(client: Client) -> Iterator[Check]:
         yield Check("connection", "ok", "TLS" if secure else "plain text on loopback")
     if not endpoint.token:
         yield Check("token", "note", "none is sent", "set RUNSPINE_TOKEN where the services ask for one")
+
+
+def _quarantine(client: Client) -> Iterator[Check]:
+    found = client.quarantines()
+    if not found:
+        yield Check("quarantine", "ok", "no subject is quarantined")
+        return
+    named = ", ".join(each.subject for each in found[:MAX_NAMED])
+    more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    do = "runspine events quarantined shows the reasons; restore a backup, or runspine events release SUBJECT"
+    yield Check("quarantine", "fail", f"{len(found)} subjects are quarantined: {named}{more}", do)
 
 
 def _answered(name: str, address: str, seconds: float) -> Check:

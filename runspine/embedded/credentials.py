@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from dataclasses import dataclass
 from typing import Any
 
 from runspine.embedded.home import Home, HomeUnusableError, read_json, write_json
 from runspine.eventlog.permissions import USERS
+from runspine.rpc.token_file import TokenFile, TokenFileError
 from runspine.storage.bucket_rights import SERVICES, S3Key
+
+# The stack's own tokens by their key in the credentials: name and scope. One that was revoked is replaced.
+OWN = {"token": ("local", "admin"), "page_token": ("dashboard", "read")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,15 @@ def load_credentials(home: Home) -> Credentials:
             f"{home.credentials_file} can be read by other users: remove it to get new ones, "
             f"or chmod 600 {home.credentials_file} if they can still be trusted"
         )
-    complete = _completed(stored)
-    if complete != stored:
-        write_json(home.credentials_file, complete)
-    _write_tokens(home, complete["token"], complete["page_token"])
+    tokens = TokenFile(home.tokens_file, mode=0o600)
+    try:
+        complete = _completed({k: v for k, v in stored.items() if k not in OWN or not tokens.is_revoked(v)})
+        if complete != stored:
+            write_json(home.credentials_file, complete)
+        for key, (name, scope) in OWN.items():
+            tokens.add(name, complete[key], scope)
+    except (OSError, TokenFileError) as error:
+        raise HomeUnusableError(f"{home.tokens_file}: {error}; remove it, and it is written again") from error
     return Credentials(
         nats={name: complete["nats"][name] for name in USERS},
         s3_access_key=complete["s3"]["access_key"],
@@ -72,17 +80,3 @@ def _completed(stored: dict[str, Any]) -> dict[str, Any]:
 
 def _service_keys() -> dict[str, list[str]]:
     return {name: [f"{name}-{secrets.token_hex(6)}", secrets.token_hex(24)] for name in SERVICES}
-
-
-def _write_tokens(home: Home, token: str, page_token: str) -> None:
-    """Write the digests of the tokens for the services. Tokens that a user added are kept."""
-    own = [_entry("local", token, "admin"), _entry("dashboard", page_token, "read")]
-    names = {entry["name"] for entry in own}
-    stored = read_json(home.tokens_file) or []
-    wanted = [*own, *(entry for entry in stored if entry.get("name") not in names)]
-    if wanted != stored:
-        write_json(home.tokens_file, wanted)
-
-
-def _entry(name: str, token: str, scope: str) -> dict[str, str]:
-    return {"name": name, "sha256": hashlib.sha256(token.encode()).hexdigest(), "scope": scope}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from runspine.eventlog.fact_kinds import misplaced_fact, release_in
 from runspine.eventlog.port import CorruptError, Recorded, Version
 from runspine.wire.v1.facts_pb2 import Commit, Fact
 
@@ -26,25 +28,24 @@ def seal(expected: Version, facts: Sequence[Fact], commit_id: str, writer: str) 
     return commit.SerializeToString(deterministic=True)
 
 
-def check_history(history: Iterable[Recorded]) -> None:
-    """Raise CorruptError unless these are all commits of one subject, unbroken."""
-    before = Version()
-    for recorded in history:
-        problem = link_problem(before, recorded)
-        if problem:
-            raise CorruptError(f"{recorded.stream} {recorded.sequence} on {recorded.subject}: {problem}")
-        before = recorded.version()
+def commit_problem(before: Version, recorded: Recorded, digest_bytes: int = 32) -> str:
+    """Why this message is not the commit that follows `before` on its subject; empty when it is.
 
-
-def link_problem(before: Version, recorded: Recorded) -> str:
-    """Why this commit does not follow the one before it; empty when it does."""
+    Only the first `digest_bytes` of the digest of `before` are compared.
+    """
+    if not recorded.digest:
+        return f"commit {before.number + 1} has no digest: it is not a commit of Runspine"
     if digest_of(recorded.data) != recorded.digest:
-        return f"commit {recorded.commit.number} was changed: its bytes do not match its digest"
-    if recorded.commit.number != before.number + 1:
-        return f"commit {before.number + 1} is missing: commit {recorded.commit.number} is next"
-    if recorded.commit.previous != before.digest:
-        return f"commit {recorded.commit.number} does not follow the commit before it"
-    return ""
+        return f"commit {before.number + 1} was changed: its digest does not match"
+    try:
+        commit = recorded.commit
+    except CorruptError:
+        return f"commit {before.number + 1} cannot be read: its bytes are not a commit"
+    if commit.number != before.number + 1:
+        return f"commit {before.number + 1} is missing: commit {commit.number} is next"
+    if commit.previous[:digest_bytes] != before.digest[:digest_bytes]:
+        return f"commit {commit.number} does not follow the commit before it"
+    return misplaced_fact(recorded.subject, commit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,11 @@ class ChainVerifier:
     commits: int = 0
     heads: dict[str, Version] = field(default_factory=dict)
     problems: list[ChainProblem] = field(default_factory=list)
+    # Problems of subjects that an operator has released since.
+    released: list[ChainProblem] = field(default_factory=list)
     witnesses: dict[int, bytes] = field(default_factory=dict)
+    # By subject: the last commit before its first problem, and the positions of that and of the last message.
+    _quarantined: dict[str, tuple[Version, int, int]] = field(default_factory=dict)
 
     def feed(self, sequence: int, subject: str, data: bytes, digest: bytes) -> None:
         """Check the next commit of the stream."""
@@ -85,19 +90,30 @@ class ChainVerifier:
         self.commits += 1
         self._check_witness(sequence, subject, digest_of(data))
         before = self.heads.get(subject, Version())
+        recorded = Recorded(self.stream, sequence, subject, data, digest, 0)
+        if self._is_release(recorded):
+            self.heads[subject] = recorded.version()
+            return
         # After a damaged commit the walk continues as if it were whole, so that a problem is reported once.
         self.heads[subject] = Version(sequence, before.number + 1, digest)
-        recorded = Recorded(self.stream, sequence, subject, data, digest, 0)
-        if digest_of(data) != digest:
-            self._add(sequence, subject, f"commit {before.number + 1} was changed: its digest does not match")
-            return
-        try:
-            problem = link_problem(before, recorded)
-            self.heads[subject] = recorded.version()
-        except CorruptError:
-            problem = f"commit {before.number + 1} cannot be read: its bytes are not a commit"
-        if problem:
+        if problem := commit_problem(before, recorded):
+            first = self._quarantined.get(subject, (before, sequence, sequence))
+            self._quarantined[subject] = (*first[:2], sequence)
             self._add(sequence, subject, problem)
+        elif subject in self._quarantined:
+            self._quarantined[subject] = (*self._quarantined[subject][:2], sequence)
+        with contextlib.suppress(CorruptError):
+            self.heads[subject] = recorded.version() if digest == digest_of(data) else self.heads[subject]
+
+    def _is_release(self, recorded: Recorded) -> bool:
+        """Whether this commit follows the last one before the problems of its subject, and releases it."""
+        before, first, last = self._quarantined.get(recorded.subject, (Version(), 0, 0))
+        if not first or commit_problem(before, recorded) or release_in(recorded.commit) != (first, last):
+            return False
+        del self._quarantined[recorded.subject]
+        self.released += [each for each in self.problems if each.subject == recorded.subject]
+        self.problems = [each for each in self.problems if each.subject != recorded.subject]
+        return True
 
     def finish(self, last_sequence: int) -> list[ChainProblem]:
         """Compare the last position read with the known end of the stream; all problems found."""

@@ -13,7 +13,7 @@ from runspine.eventlog.chain import digest_of, seal
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.port import ConflictError, CorruptError, Extent, Recorded, UnknownOutcomeError, Version
 from runspine.eventlog.publisher import EXPECTED, EXPECTED_END, MESSAGE_ID, Publisher, PublishRefusedError
-from runspine.eventlog.reads import DIGEST, SubjectReader
+from runspine.eventlog.reads import DIGEST, SubjectReader, stated_digest
 from runspine.eventlog.server_errors import Verdict, sequence_in
 from runspine.eventlog.subjects import stream_of
 from runspine.eventlog.tail import Tail
@@ -84,7 +84,7 @@ class JetStreamLog:
         try:
             async for delivery in deliveries:
                 message = delivery.message
-                digest = bytes.fromhex((message.headers or {}).get(DIGEST, ""))
+                digest = stated_digest(message.headers)
                 yield Recorded(
                     stream, delivery.sequence, message.subject, message.data, digest, delivery.stored_at
                 )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from runspine.clock import now_micros
+from runspine.eventlog.admission import accepted_history
 from runspine.eventlog.chain import digest_of, seal
 from runspine.eventlog.port import ConflictError, Extent, Recorded, Version
 from runspine.eventlog.subjects import stream_of
@@ -22,7 +23,8 @@ class MemoryLog:
         self._changed = asyncio.Condition()
 
     async def read(self, subject: str) -> tuple[list[Recorded], Version]:
-        history = [r for r in self._streams.get(stream_of(subject), []) if r.subject == subject]
+        messages = [r for r in self._streams.get(stream_of(subject), []) if r.subject == subject]
+        history = accepted_history(messages)
         return history, history[-1].version() if history else Version()
 
     async def append(

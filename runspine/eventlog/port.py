@@ -20,7 +20,11 @@ class UnknownOutcomeError(Exception):
 
 
 class CorruptError(Exception):
-    """The stored commits do not form a whole chain."""
+    """The stored commits do not form a whole chain. `accepted` are those before the first problem."""
+
+    def __init__(self, message: str, accepted: Sequence[Recorded] = ()) -> None:
+        super().__init__(message)
+        self.accepted = list(accepted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,28 @@ import contextlib
 import hashlib
 import time
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Protocol
 
 import structlog
 from google.protobuf.message import DecodeError
+from prometheus_client import Gauge
 
 from runspine.clock import now_micros
 from runspine.eventlog import EventLog, Recorded
+from runspine.eventlog.admission import Admission, Admitted, describe
+from runspine.eventlog.chain import digest_of
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
-from runspine.wire.v1.run_pb2 import Cursor, Snapshot
+from runspine.wire.v1.run_pb2 import Cursor, Quarantine, Snapshot
 
 log = structlog.get_logger()
 
 KEPT_SNAPSHOTS = 3
+QUARANTINED = Gauge(
+    "runspine_quarantined_subjects", "Subjects with messages that this reader does not accept", ["stream"]
+)
 
 
 class LogWentBackwardsError(Exception):
@@ -42,6 +49,9 @@ class Projection(Protocol):
     def apply(self, recorded: Recorded) -> None:
         """Fold one commit. Must not fail on any commit that was ever written."""
 
+    def apply_quarantine(self, quarantine: Quarantine) -> None:
+        """Note that a subject is quarantined, or released when `released` is set."""
+
     def dump(self) -> bytes:
         """The whole state."""
 
@@ -58,6 +68,7 @@ class Projector:
         self._projection = projection
         self._moved = asyncio.Condition()
         self._since_snapshot = 0
+        self.admission = Admission()
         self.applied = 0
         self.cursors = {stream: Cursor() for stream in projection.streams}
         self.witnesses: dict[str, Cursor] = {}
@@ -137,6 +148,7 @@ class Projector:
             cursors=self.cursors,
             state=self._projection.dump(),
             at=now_micros(),
+            chains=self.admission.chains,
         )
         count, self._since_snapshot = self._since_snapshot, 0
         prefix = self._prefix()
@@ -166,11 +178,32 @@ class Projector:
                     return
 
     def _apply(self, recorded: Recorded) -> None:
-        self._projection.apply(recorded)
+        admitted = self.admission.admit(recorded)
+        if admitted is Admitted.ACCEPTED:
+            self._projection.apply(recorded)
+        else:
+            self._quarantine(recorded, admitted)
         cursor = self.cursors[recorded.stream]
-        cursor.sequence, cursor.digest = recorded.sequence, recorded.digest
+        cursor.sequence, cursor.digest = recorded.sequence, digest_of(recorded.data)
         self._since_snapshot += 1
         self.applied += 1
+
+    def _quarantine(self, recorded: Recorded, admitted: Admitted) -> None:
+        """Pass on that a subject is quarantined now, or no longer."""
+        if admitted is Admitted.RELEASED:
+            quarantine = self.admission.last_of(recorded.subject)
+            log.warning("log.released", subject=recorded.subject, position=recorded.sequence)
+        else:
+            quarantine = self.admission.quarantined[recorded.subject]
+            if quarantine.messages == 1:
+                log.error("log.quarantined", reason=describe(quarantine))
+        self._projection.apply_quarantine(quarantine)
+        self._count_quarantined()
+
+    def _count_quarantined(self) -> None:
+        counts = Counter(each.stream for each in self.admission.quarantined.values())
+        for stream in self._projection.streams:
+            QUARANTINED.labels(stream).set(counts[stream])
 
     async def _restore(self) -> None:
         """Load the newest valid snapshot; without one, the log is read from its start."""
@@ -183,6 +216,10 @@ class Projector:
                 if snapshot is not None and snapshot.schema == self._projection.schema:
                     await self._check(snapshot)
                     self._projection.load(snapshot.state)
+                    self.admission = Admission(snapshot.chains)
+                    for quarantine in self.admission.quarantined.values():
+                        self._projection.apply_quarantine(quarantine)
+                    self._count_quarantined()
                     for stream, cursor in snapshot.cursors.items():
                         self.cursors[stream].CopyFrom(cursor)
                         self.witnesses[stream] = _copy(cursor)
@@ -193,7 +230,7 @@ class Projector:
 
     async def _check(self, snapshot: Snapshot) -> None:
         """Raise LogWentBackwardsError unless the log has the commits that the snapshot was made from."""
-        for stream, cursor in snapshot.cursors.items():
+        for stream, cursor in sorted(snapshot.cursors.items()):
             if cursor.sequence == 0:
                 continue
             found = b""
@@ -201,7 +238,7 @@ class Projector:
             if end >= cursor.sequence:
                 records = self._log.follow(stream, after=cursor.sequence - 1)
                 async with aclosing(records):
-                    found = (await anext(records)).digest
+                    found = digest_of((await anext(records)).data)
             if found != cursor.digest:
                 raise LogWentBackwardsError(
                     f"{stream} ends at {end} and no longer holds position {cursor.sequence} as it was "

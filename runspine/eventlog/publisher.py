@@ -155,14 +155,16 @@ class Publisher:
             pause = min(max(next_due - time.monotonic(), RETRY_SECONDS), RESEND_SECONDS / 4)
 
     async def _answered(self, message: Msg) -> None:
-        number = int(message.subject.rsplit(".", 1)[1])
-        pending = self._pending.get(number)
+        number = message.subject.rsplit(".", 1)[1]
+        pending = self._pending.get(int(number)) if number.isascii() and number.isdigit() else None
         if pending is None or pending.done.done():
             return
         if is_no_responders(message):
             self._send_soon(pending, RESEND_SECONDS / 4)
             return
-        answer = json.loads(message.data)
+        answer = _parse(message.data)
+        if answer is None:
+            return
         error = answer.get("error")
         if error is None:
             pending.done.set_result(answer["seq"])
@@ -175,6 +177,16 @@ class Publisher:
     def _send_soon(self, pending: _Pending, pause: float) -> None:
         pending.due = min(pending.due, time.monotonic() + min(pause, RESEND_SECONDS))
         self._soon.set()
+
+
+def _parse(data: bytes) -> dict[str, Any] | None:
+    """The answer of JetStream, or None for anything else: without an answer the message is sent again."""
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        return None
+    known = isinstance(answer, dict) and (isinstance(answer.get("error"), dict) or "seq" in answer)
+    return answer if known else None
 
 
 def _is_behind(error: dict[str, Any], headers: dict[str, str]) -> bool:

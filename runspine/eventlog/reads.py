@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Mapping
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
+from runspine.eventlog.admission import accepted_history
 from runspine.eventlog.api import ask
-from runspine.eventlog.chain import check_history
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.port import CorruptError, Recorded
 from runspine.eventlog.server_errors import NO_MESSAGE, ServerRefusedError
@@ -36,21 +37,20 @@ class SubjectReader:
         self._direct_from = 0.0
 
     async def history(self, subject: str) -> list[Recorded]:
-        """Every commit of a subject up to the last one at the time of the call, checked to be whole.
+        """Every accepted commit of a subject up to its last message at the time of the call.
 
         Raises CorruptError, and NatsUnreachableError when no leader answers.
         """
         last = await self.last(stream_of(subject), subject)
         if last is None:
             return []
-        history = [last] if last.commit.number == 1 else await self._up_to(last, await self._direct(last))
+        # Although the last commit states number 1: a copy of the first one must not hide what is before it.
+        messages = await self._up_to(last, await self._direct(last))
         try:
-            check_history(history)
+            return accepted_history(messages)
         except CorruptError:
             # The replica that answered may be the only damaged one.
-            history = await self._up_to(last, [])
-            check_history(history)
-        return history
+            return accepted_history(await self._up_to(last, []))
 
     async def last(self, stream: str, subject: str) -> Recorded | None:
         """The newest message of a subject (or pattern of subjects), from the leader."""
@@ -102,9 +102,17 @@ class SubjectReader:
             message["seq"],
             message["subject"],
             base64.b64decode(message.get("data", "")),
-            bytes.fromhex(headers.get(DIGEST, "")),
+            stated_digest(headers),
             _micros(message["time"]),
         )
+
+
+def stated_digest(headers: Mapping[str, str] | None) -> bytes:
+    """The digest that a message states; empty when it states none."""
+    try:
+        return bytes.fromhex((headers or {}).get(DIGEST, ""))
+    except ValueError:
+        return b""
 
 
 def _headers(raw: bytes) -> dict[str, str]:
@@ -118,7 +126,7 @@ def _from_direct(stream: str, headers: dict[str, str], data: bytes) -> Recorded:
         int(headers["Nats-Sequence"]),
         headers["Nats-Subject"],
         data,
-        bytes.fromhex(headers.get(DIGEST, "")),
+        stated_digest(headers),
         _micros(headers["Nats-Time-Stamp"]),
     )
 

@@ -28,6 +28,8 @@ PULL_SECONDS = 30
 HEARTBEAT_SECONDS = 1
 CREATE_SECONDS = 2.0
 NANO = 1_000_000_000
+# Beginning of the reply subject of a delivered message, which holds its position.
+POSITION = "$JS.ACK."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class Tail:
             pull = await self._pull(consumer, inbox, 1)
             while self._link.generation == generation:
                 message = await _next(arrived)
-                if message.headers and not message.data and "Status" in message.headers:
+                # A stored message may hold any header: only one without a position is the server's own.
+                if not message.reply.startswith(POSITION):
                     if message.subject == pull.inbox and _has_ended(message):
                         pull = await self._pull(consumer, inbox, pull.number + 1)
                     continue
@@ -155,7 +158,7 @@ async def _next(arrived: asyncio.Queue[Msg]) -> Msg:
 def _has_ended(message: Msg) -> bool:
     """Whether a status ends the pull: by time or size. A heartbeat does not; any other status raises."""
     headers = message.headers or {}
-    status, description = headers["Status"], headers.get("Description", "")
+    status, description = headers.get("Status", ""), headers.get("Description", "")
     if status == "100":
         return False
     if status == "408" or "MaxBytes" in description or "Batch Completed" in description:

@@ -1,7 +1,8 @@
 """Records the processes that a script starts like the script itself.
 
-Forked processes inherit everything. Spawned ones begin with an empty interpreter and without the
-worker's descriptor: here they are given both.
+Forked processes inherit everything. Those of multiprocessing begin with an empty interpreter and without the
+worker's descriptor: here they are given both. Other Python processes (`subprocess`, torchrun) are
+instrumented through their environment, and send their telemetry to the worker's socket.
 """
 
 from __future__ import annotations

@@ -49,23 +49,30 @@ def recording_make(gymnasium: Any, make: Callable[..., Any]) -> Callable[..., An
 
 
 def tapped(env: Any, place: SlotPlace | None) -> Any:
-    if not record.run.active:
-        # Nothing is recorded: the env stays unwrapped.
+    if record.stood_down or not record.run.active:
+        # Nothing is recorded here: the env stays unwrapped.
         return env
     from runspine.instrument.env_recorder import TappedEnv
+    from runspine.sdk.batch.wrappers import RecordedBatchedEnv, env_count
 
     record.configure()
+    if count := env_count(env):
+        held, slots = record.ledger.take(count, "one array")
+        weakref.finalize(env, record.ledger.give_back, held).atexit = False
+        return RecordedBatchedEnv(env, record.run, slots.start, count)
     ticket = None
     if place is None:
         ticket, place = record.place(getattr(env.spec, "id", None) or type(env.unwrapped).__name__)
-    return TappedEnv(env, place, ticket)
+    recorded = TappedEnv(env, place, ticket)
+    record.add_tapped(recorded)
+    return recorded
 
 
 def _made(gymnasium: Any, make: Callable[..., Any], id: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     try:
         return make(id, *args, **kwargs)
     except gymnasium.error.UnregisteredEnv:
-        if not register_plugins():
+        if record.transparent or not register_plugins():
             raise
         return make(id, *args, **kwargs)
 
@@ -86,7 +93,8 @@ def _with_run_kwargs(id: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Add the run's arguments of its env: scripts have no option for them."""
     run = record.run
     name = id if isinstance(id, str) else getattr(id, "id", "")
-    return {**kwargs, **run.env_kwargs} if run.env_kwargs and name == run.env_id else kwargs
+    given = run.env_kwargs if name == run.env_id and not record.transparent else {}
+    return {**kwargs, **given} if given else kwargs
 
 
 def placing_init(init: Callable[..., None]) -> Callable[..., None]:
@@ -95,6 +103,10 @@ def placing_init(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def placed(self: Any, env_fns: Any, *args: Any, **kwargs: Any) -> None:
         functions = list(env_fns)
+        if record.stood_down:
+            # The program takes its slots itself.
+            init(self, functions, *args, **kwargs)
+            return
         evaluation = is_evaluation()
         ticket, slots = record.ledger.take(len(functions), evaluation)
         weakref.finalize(self, record.ledger.give_back, ticket).atexit = False
@@ -109,7 +121,7 @@ def recording_make_vec(gymnasium: Any, make_vec: Callable[..., Any]) -> Callable
     def recorded(*args: Any, **kwargs: Any) -> Any:
         envs = make_vec(*args, **kwargs)
         inside = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
-        if isinstance(envs.unwrapped, inside) or not record.run.active:
+        if isinstance(envs.unwrapped, inside) or record.stood_down or not record.run.active:
             return envs
         # Envs in one array: recorded from outside.
         from runspine.sdk.wrapping import wrapped

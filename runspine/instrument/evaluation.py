@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 
-from runspine.instrument.models import about
+from runspine.instrument.models import about, files
 from runspine.instrument.record import record
 
 
@@ -20,7 +20,8 @@ def ended() -> None:
     episodes, record.evaluated = record.evaluated, [] if not record.evaluating else record.evaluated
     if record.evaluating or not episodes or record.child:
         return
-    # Returns are summed when lines are formatted.
+    # The model that was evaluated is announced before its score. Returns are summed when lines are formatted.
+    files.release(final=True)
     record.run.flush()
     meta = about()
     record.run.log_evaluation(

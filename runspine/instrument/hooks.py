@@ -62,6 +62,8 @@ class PatchingLoader(Loader):
 
 
 def install(patches: Mapping[str, Patch]) -> None:
+    # Waits to do the same (`startup/sitecustomize.py`), and must not do it twice.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not hasattr(finder, "waits_for_runspine")]
     for name, patch in patches.items():
         if name in sys.modules:
             apply(sys.modules[name], patch)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runspine.instrument.record import echo, record
+from runspine.instrument.saved_files import SavedFiles, following
 from runspine.sdk.encoding import plain
 
 SUFFIX = ".cleanrl_model"
@@ -24,6 +25,7 @@ _TARGET_NETWORK = re.compile(r"(^|_)target(_|$)")
 
 def patch(torch: Any) -> None:
     torch.save = announcing(torch.save)
+    os.rename, os.replace = (following(rename, files) for rename in (os.rename, os.replace))
 
 
 def announcing(save: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,22 +33,32 @@ def announcing(save: Callable[..., Any]) -> Callable[..., Any]:
     def saved(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(f, str | os.PathLike):
             return save(obj, f, *args, **kwargs)
+        since = files.saving(f)
         if os.path.realpath(f) in record.announced:
             # A new file each time: the previous one may still be uploading.
             Path(f).unlink(missing_ok=True)
         result = save(obj, f, *args, **kwargs)
-        announce(f, saved_by="script", modules={})
+        if record.run.active:
+            files.add(f, record.step, since)
         return result
 
     return saved
 
 
-def announce(path: str | os.PathLike[str], *, saved_by: str, modules: Mapping[str, str]) -> None:
+def announce(
+    path: str | os.PathLike[str], *, saved_by: str, modules: Mapping[str, str], step: int | None = None
+) -> None:
     record.announced.add(os.path.realpath(path))
     record.models += 1
     record.model = os.path.realpath(path)
     meta = {**about(), "saved_by": saved_by, **({"modules": dict(modules)} if modules else {})}
-    record.run.checkpoint(path, step=record.step, **meta)
+    record.run.checkpoint(path, step=record.step if step is None else step, **meta)
+
+
+files = SavedFiles(lambda path, step: announce(path, saved_by="script", modules={}, step=step))
+
+
+os.register_at_fork(after_in_child=files.forked)
 
 
 def about() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from runspine.domain.downloads import is_download
 from runspine.instrument import children, envs, hooks, models, movie, tracking, videos, writers
 from runspine.instrument.api import NATIVE, OLD, api_of
 from runspine.instrument.record import EVALUATION, TRAINING, echo, record
+from runspine.instrument.startup_variables import startup_variables
 
 INTERRUPTED = 130
 TYRO_WARNING = r"The field .* is annotated with type .* but the default value `?None`? has"
@@ -39,6 +40,9 @@ def main(words: list[str]) -> int:
     api = asked.api if asked.api != "auto" else api_of(script.read_text(encoding="utf-8", errors="replace"))
     install(api)
     children.follow(api)
+    if record.run.active:
+        # Processes that the script starts by other means than multiprocessing.
+        os.environ.update(startup_variables(api, os.environ.get("PYTHONPATH", "")))
     code = execute(script, asked.arguments)
     # A process that the script has forked may return here, too.
     if not record.child:
@@ -68,8 +72,7 @@ def install(api: str) -> None:
         {
             "gymnasium": partial(envs.patch, old_api=api == OLD),
             "torch": models.patch,
-            "torch.utils.tensorboard.writer": writers.patch,
-            "tensorboardX.writer": writers.patch,
+            **writers.PATCHES,
             **({"wandb": tracking.patch} if tracking.is_allowed(os.environ) else {}),
         }
     )
@@ -82,8 +85,7 @@ def install(api: str) -> None:
 
 def stop(number: int, frame: object) -> None:
     if record.run.writing:
-        # A line in progress would be lost. Not by threading.Thread: the script may be starting one.
-        _thread.start_new_thread(send_again, (number,))
+        send_later(number)
         return
     if record.child:
         children.end_on_signal(number, frame)
@@ -91,6 +93,12 @@ def stop(number: int, frame: object) -> None:
     # Only once: the closing lines must not be interrupted.
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
+
+
+def send_later(number: int) -> None:
+    """Retry a signal: a line in progress would be lost."""
+    # Not by threading.Thread: the script may be starting one.
+    _thread.start_new_thread(send_again, (number,))
 
 
 def send_again(number: int) -> None:
@@ -139,6 +147,7 @@ def close(code: int) -> None:
         record.gather_tallies()
         record.run.flush()
         record.report_progress(math.inf)
+        models.files.release(final=True)
         if code in (0, 128 + signal.SIGTERM):
             models.save_networks()
         sweep()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Hashable, Mapping
+import weakref
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,21 @@ class ScriptRecord:
 
     def __init__(self) -> None:
         self.script = ""
-        self.ledger = SlotLedger()
+        self.ledger = SlotLedger(self._new_slots)
+        # Whether the program was started as it is (`transparent.py`): then its behaviour stays its own.
+        self.transparent = False
+        # Whether it records by itself.
+        self.stood_down = False
+        self.on_first_env: Callable[[], None] | None = None
+        self.tapped: weakref.WeakSet[Any] = weakref.WeakSet()
         # Steps and episodes, of training and of the script's own evaluation.
         self.steps = [0, 0]
         self.episodes = [0, 0]
+        # Open recorders, by how many of their steps are no progress of the training: all of an evaluation,
+        # and those that repeat an action.
+        self._aside: dict[Any, float] = {}
+        # Such steps that were written.
+        self._written_aside = 0.0
         self.metrics = 0
         # The largest step that the script gave to a scalar.
         self.logged_step = 0
@@ -65,7 +77,11 @@ class ScriptRecord:
         return os.getpid() != self._parent or not self.script
 
     def forked(self) -> None:
-        """Reset the counters after a fork: they are the parent's."""
+        """Reset the counters and slots after a fork: they are the parent's."""
+        self._reset_counters()
+        self.ledger.forked()
+
+    def _reset_counters(self) -> None:
         self.steps, self.episodes = [0, 0], [0, 0]
 
     @property
@@ -87,12 +103,28 @@ class ScriptRecord:
     def step(self) -> int:
         """Training steps so far, by the script's counter or by ours."""
         reached = self.counted_by_script or self.logged_step
-        recorded = self.run.steps - self.steps[EVALUATION]
+        recorded = self.recorded_steps
         envs = self.arguments.get("num_envs")
         # A loop counter is one step of its envs behind at most. More are frames of an emulator: a wrapper
         # repeats each action.
         behind = envs if isinstance(envs, int) else 1
         return max(reached, recorded) if not reached or recorded <= reached + behind else reached
+
+    @property
+    def recorded_steps(self) -> int:
+        """Recorded actions of the training alone, before a resume included."""
+        pending = sum(len(recorder.rewards) * share for recorder, share in list(self._aside.items()))
+        return self.run.steps - round(self._written_aside + pending)
+
+    def leave_out(self, recorder: Any, share: float) -> None:
+        """Note which share of a recorder's steps is no progress of the training from now on."""
+        if share:
+            self._aside[recorder] = share
+        else:
+            self._aside.pop(recorder, None)
+
+    def counted_aside(self, steps: float) -> None:
+        self._written_aside += steps
 
     @property
     def counted_by_script(self) -> int:
@@ -123,11 +155,20 @@ class ScriptRecord:
         total = self.arguments.get("total_timesteps")
         self.run.configure(plain(self.arguments), total if isinstance(total, int) else None)
 
+    def _new_slots(self, count: int) -> int:
+        return self.run.new_slots(count)
+
     def place(self, env: Hashable) -> tuple[int, SlotPlace]:
         """Slot of a single env."""
         evaluation = is_evaluation()
         ticket, slots = self.ledger.take(1, (env, evaluation))
         return ticket, SlotPlace(slots.start, evaluation)
+
+    def add_tapped(self, env: Any) -> None:
+        if self.on_first_env:
+            call, self.on_first_env = self.on_first_env, None
+            call()
+        self.tapped.add(env)
 
     def counted(self, steps: int, episodes: int, *, evaluation: bool) -> None:
         kind = EVALUATION if evaluation else TRAINING
@@ -159,11 +200,11 @@ class ScriptRecord:
 
     def leave_tally(self) -> None:
         """Write the counts of a child that ends, for the parent."""
-        if self.child and any(self.steps):
+        if self.child and any(self.steps) and not self.transparent:
             line = " ".join(map(str, (*self.steps, *self.episodes)))
             with open(self._tally, "a", encoding="ascii") as file:
                 file.write(line + "\n")
-            self.forked()
+            self._reset_counters()
 
     def gather_tallies(self) -> None:
         """Add the counts of the children after they have ended."""

@@ -56,10 +56,11 @@ class SlotLedger:
     For replay a slot is one env: it must not be a FrozenLake first and a CartPole later.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, new_slots: Callable[[int], int]) -> None:
+        """`new_slots` gives the first of so many slots that no process of the run has."""
+        self._new_slots = new_slots
         self._free: dict[tuple[Hashable, int], list[range]] = {}
         self._held: dict[int, tuple[Hashable, range]] = {}
-        self._next = 0
         self._tickets = 0
 
     def take(self, count: int, kind: Hashable) -> tuple[int, range]:
@@ -68,11 +69,22 @@ class SlotLedger:
         if free:
             slots = free.pop()
         else:
-            slots = range(self._next, self._next + count)
-            self._next = slots.stop
+            first = self._new_slots(count)
+            slots = range(first, first + count)
         self._tickets += 1
         self._held[self._tickets] = kind, slots
         return self._tickets, slots
+
+    def forked(self) -> None:
+        """Slots that are held or free are the parent's."""
+        self._free, self._held = {}, {}
+
+    def emptied(self) -> set[int]:
+        """Give up all slots, held or free; they are returned."""
+        ranges = [slots for _, slots in self._held.values()]
+        ranges += [slots for some in self._free.values() for slots in some]
+        self.forked()
+        return {slot for slots in ranges for slot in slots}
 
     def give_back(self, ticket: int) -> None:
         if ticket in self._held:

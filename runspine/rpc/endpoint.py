@@ -53,8 +53,15 @@ def find_endpoint(environment: Mapping[str, str] = os.environ) -> Endpoint:
         artifacts=environment.get("RUNSPINE_ARTIFACTS_ADDRESS")
         or _joined(addresses.get("artifacts", ARTIFACTS)),
         token=token,
-        patience=5.0 if address or _alive(stack.get("pid")) else 0.0,
+        patience=_patience(address, stack),
     )
+
+
+def _patience(address: str, stack: Mapping[str, Any]) -> float:
+    """Seconds to wait: a running launcher starts a part that has ended again, slowly on a busy machine."""
+    if address:
+        return 5.0
+    return 30.0 if _alive(stack.get("pid")) else 0.0
 
 
 def _joined(addresses: str | list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from runspine.rpc.auth import TokenAuth
 from runspine.rpc.loopback import is_loopback
 from runspine.rpc.tls import server_credentials
 from runspine.settings import Address, ServiceSettings, split_address
+from runspine.tasks import cancel_and_wait
 
 log = structlog.get_logger()
 
@@ -26,7 +28,9 @@ class GrpcSettings(ServiceSettings):
     """Settings of a service with a gRPC server."""
 
     grpc_address: Address = Field("127.0.0.1:50055", description="host:port to serve gRPC on")
-    tokens_file: Path | None = Field(None, description="JSON list of {name, sha256, scope}")
+    tokens_file: Path | None = Field(
+        None, description="JSON list of {name, sha256, scope, expires, revoked}; read again when it changes"
+    )
     tls_cert: Path | None = Field(None, description="certificate chain, PEM")
     tls_key: Path | None = Field(None, description="private key, PEM")
     allow_plaintext: bool = Field(
@@ -65,8 +69,9 @@ async def serving(
 ) -> AsyncIterator[int]:
     """Serve while the context is open, then give calls one second to finish. Yields the port."""
     check_listener(settings)
+    auth = TokenAuth.from_file(settings.tokens_file)
     server = grpc.aio.server(
-        interceptors=[TokenAuth.from_file(settings.tokens_file)],
+        interceptors=[auth],
         options=[
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -89,9 +94,11 @@ async def serving(
     for name in ["", *services]:
         await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
     log.info("grpc.serving", address=settings.grpc_address, port=port, tls=settings.tls_cert is not None)
+    watching = asyncio.create_task(auth.watch_streams())
     try:
         yield port
     finally:
+        await cancel_and_wait(watching)
         await checks.enter_graceful_shutdown()
         await server.stop(grace=1.0)
 

@@ -32,7 +32,7 @@ from runspine.wire.v1 import artifacts_pb2 as artifacts
 from runspine.wire.v1 import telemetry_pb2 as telemetry
 from runspine.wire.v1 import trainer_pb2 as trainer
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
-from runspine.wire.v1.run_pb2 import Run, Worker
+from runspine.wire.v1.run_pb2 import Quarantine, Run, Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
@@ -143,7 +143,14 @@ class Client:
         return self._call("PruneDatasetCache", request, trainer.PruneDatasetCacheResponse)
 
     def describe_log(self) -> Sequence[trainer.StreamInfo]:
-        return self._call("DescribeLog", trainer.DescribeLogRequest(), trainer.DescribeLogResponse).streams
+        return self._describe_log().streams
+
+    def quarantines(self) -> Sequence[Quarantine]:
+        """Subjects that are quarantined now."""
+        return self._describe_log().quarantines
+
+    def _describe_log(self) -> trainer.DescribeLogResponse:
+        return self._call("DescribeLog", trainer.DescribeLogRequest(), trainer.DescribeLogResponse)
 
     def watch(
         self,
@@ -208,18 +215,28 @@ class Client:
         return self._stream(self._artifacts, name, request, None)
 
     def send_artifact(self, parts: Iterable[artifacts.ImportRequest]) -> artifacts.ImportResponse:
-        """Import an artifact part by part. It is not retried, as parts may come from a pipe; instead it waits
-        for a service that is starting before it takes the first part."""
+        """Import an artifact part by part. It is not retried, as parts may come from a pipe."""
+        return self._send("Import", parts, artifacts.ImportResponse)
+
+    def send_code(self, parts: Iterable[artifacts.StoreCodeRequest]) -> artifacts.StoreCodeResponse:
+        """Store objects of a code tree. It is not retried; what was stored before stays stored."""
+        return self._send("StoreCode", parts, artifacts.StoreCodeResponse)
+
+    def _send(self, name: str, parts: Iterable[Any], kind: type[Answer]) -> Answer:
+        """Send a stream to the artifacts service; waits for one that is starting before the first part."""
         number, stub = self._artifacts.choose()
         connected = grpc.channel_ready_future(self._artifacts.channels[number])
         with contextlib.suppress(grpc.FutureTimeoutError):
             connected.result(self.endpoint.patience)
         connected.cancel()
+        problems: list[RunspineError] = []
         try:
-            answer = stub.Import(iter(parts), metadata=self._metadata)
+            answer = getattr(stub, name)(_noting(parts, problems), metadata=self._metadata)
         except grpc.RpcError as error:
+            if problems:
+                raise problems[0] from error
             raise translated(error, self._artifacts.addresses[number], self.endpoint.token) from error
-        assert isinstance(answer, artifacts.ImportResponse)
+        assert isinstance(answer, kind)
         return answer
 
     def _call(
@@ -280,6 +297,15 @@ class Client:
                 on_wait(time.monotonic() - away_since)
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
+
+
+def _noting(parts: Iterable[Any], problems: list[RunspineError]) -> Iterator[Any]:
+    """The parts; gRPC hides an error of the iterator, so it is noted."""
+    try:
+        yield from parts
+    except RunspineError as error:
+        problems.append(error)
+        raise
 
 
 def is_away(error: grpc.RpcError) -> bool:

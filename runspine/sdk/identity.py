@@ -26,6 +26,8 @@ class Identity(NamedTuple):
     entry_point: str = ""
     # Wrappers between the env and the recorder, innermost first.
     wrappers: list[dict[str, Any]] | None = None
+    # Steps of the env for each action of the trainer: wrappers outside the recorder may repeat it.
+    frame_skip: int = 1
 
 
 def identity_of(env: Any, spec: Any = None) -> Identity:

@@ -16,6 +16,8 @@ from runspine.sdk.identity import Identity
 TERMINATED, TRUNCATED = 1, 2
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
+MAX_NOTE = 1000
+
 
 class Block(NamedTuple):
     """Consecutive steps of an episode, and how the last of them ended."""
@@ -129,3 +131,9 @@ def _generator(state: dict[str, Any]) -> str:
 
 def _bool(value: int) -> str:
     return "true" if value else "false"
+
+
+def note(text: str) -> str:
+    """A line of the run's log, which is not of the protocol."""
+    plain = " ".join(text.split()).encode("ascii", "backslashreplace").decode("ascii")
+    return f"runspine: {plain[:MAX_NOTE]}"

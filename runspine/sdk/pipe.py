@@ -1,4 +1,4 @@
-"""Writes lines to the worker's descriptor, several at a time."""
+"""Writes lines to the worker, several at a time: to the inherited descriptor, else to its socket."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import select
+import socket
 import stat
 import threading
 import time
@@ -18,23 +19,31 @@ FULL_BYTES = 128 << 10
 MAX_WAIT_SECONDS = 0.1
 PIPE_BYTES = 1 << 20
 LOCK_NAME = ".telemetry.lock"
-# Identity of the pipe as the first process of the run found it. A child that did not inherit the
+# Identity of the pipe, from the worker or the first process of the run. A child that did not inherit the
 # descriptor may have another file under the same number.
 PIPE_IDENTITY = "RUNSPINE_TELEMETRY_PIPE"
+# Path of the worker's socket, for processes that did not inherit the descriptor.
+SOCKET_PATH = "RUNSPINE_TELEMETRY_SOCKET"
 
 
 class Pipe:
-    """Pipe to the worker. Never raises; closed at the first error; `dropped` counts undelivered lines."""
+    """Pipe to the worker. Never raises; closed at the first error; `dropped` counts undelivered lines.
+
+    Processes that inherited the descriptor share one pipe and take turns; each other one has a connection of
+    its own.
+    """
 
     def __init__(self, descriptor: int | None, folder: Path, environment: MutableMapping[str, str]) -> None:
-        self.open = descriptor is not None
+        self._address = environment.get(SOCKET_PATH, "")
+        self.open = descriptor is not None or bool(self._address)
         self.dropped = 0
         self.trouble = ""
         self._descriptor = -1 if descriptor is None else descriptor
         self._lock_path = folder / LOCK_NAME
         self._lock_file = -1
+        self._connection: socket.socket | None = None
         self._lock = threading.RLock()
-        self._pending: list[tuple[Callable[..., str], tuple[Any, ...]]] = []
+        self._pending: list[tuple[Callable[..., str | bytes], tuple[Any, ...]]] = []
         self._size = 0
         self._rest = b""
         # Bytes of it that were written, call by call.
@@ -49,7 +58,7 @@ class Pipe:
         """Queue one line, without its line end. It is written with others soon, or by `flush`."""
         self.write_later(len(line), str, line)
 
-    def write_later(self, size: int, make: Callable[..., str], *args: Any) -> None:
+    def write_later(self, size: int, make: Callable[..., str | bytes], *args: Any) -> None:
         """Queue a line of about this size that is formatted when it is written.
 
         Lines are formatted together: between steps the trainer's own work evicts the code for it from the
@@ -64,11 +73,16 @@ class Pipe:
             self.flush()
 
     @property
+    def waiting(self) -> int:
+        """How many lines wait to be written."""
+        return len(self._pending)
+
+    @property
     def writing(self) -> bool:
         """Whether this thread is in a write; only a signal handler can see that."""
         return self._writer == threading.get_ident()
 
-    def pending(self, make: Callable[..., str]) -> list[tuple[Any, ...]]:
+    def pending(self, make: Callable[..., str | bytes]) -> list[tuple[Any, ...]]:
         """Arguments of the pending lines of this kind, oldest first."""
         return [args for maker, args in self._pending if maker is make]
 
@@ -101,6 +115,10 @@ class Pipe:
         self._forget()
         self._lock = threading.RLock()
         self._writer = 0
+        if self._connection is not None:
+            # The parent's; this process opens its own when it has something to write.
+            self._connection.close()
+            self._connection, self._descriptor = None, -1
 
     def _forget(self) -> None:
         self._pending.clear()
@@ -108,22 +126,50 @@ class Pipe:
         self._rest, self._written = b"", []
 
     def _prepare(self, environment: MutableMapping[str, str]) -> None:
+        trouble = self._inherit(environment)
+        if trouble and self._address:
+            try:
+                self._connect()
+            except OSError as error:
+                trouble = f"{trouble}; {self._address}: {error.strerror or error}"
+            else:
+                return
+        if trouble:
+            self.close(trouble)
+
+    def _inherit(self, environment: MutableMapping[str, str]) -> str:
+        """Prepare the inherited descriptor; why it cannot be used, or nothing."""
+        if self._descriptor < 0:
+            return "no descriptor"
         try:
             found = os.fstat(self._descriptor)
         except OSError as error:
-            self.close(f"descriptor {self._descriptor}: {error.strerror}")
-            return
+            return f"descriptor {self._descriptor}: {error.strerror}"
         identity = f"{found.st_dev}:{found.st_ino}"
         if stat.S_ISCHR(found.st_mode) or environment.setdefault(PIPE_IDENTITY, identity) != identity:
-            self.close(f"descriptor {self._descriptor} is not the worker's pipe")
-            return
+            return f"descriptor {self._descriptor} is not the worker's pipe"
         # A larger pipe lets the trainer go on while the reader is busy. Not every kernel grants it.
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         with contextlib.suppress(OSError):
             self._lock_file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return ""
+
+    def _connect(self) -> None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # Blocking whatever the script has set as the default: the worker is waited for.
+            connection.settimeout(None)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIPE_BYTES)
+            connection.connect(self._address)
+        except OSError:
+            connection.close()
+            raise
+        self._connection, self._descriptor = connection, connection.fileno()
 
     def _write_pending(self) -> None:
+        if self._descriptor < 0 and self._pending:
+            self._connect()
         while self.open and (self._pending or self._rest):
             self._rest += self._make_lines()
             # A write of more than PIPE_BUF is not atomic: other processes of the run wait meanwhile.
@@ -141,15 +187,16 @@ class Pipe:
         taken = self._pending[:]
         del self._pending[: len(taken)]
         self._size = 0
-        lines: list[str] = []
+        parts: list[bytes] = []
         for make, args in taken:
             try:
-                lines.append(make(*args))
+                made = make(*args)
+                # A frame is bytes, and a line text.
+                parts.append(made if isinstance(made, bytes) else (made + "\n").encode("ascii"))
             except Exception as error:  # noqa: BLE001 - one bad value costs its own line
                 self.dropped += 1
                 self.trouble = f"{type(error).__name__}: {error}"
-        lines.append("")
-        return "\n".join(lines).encode("ascii")
+        return b"".join(parts)
 
     def _write_rest(self) -> None:
         while (done := sum(self._written)) < len(self._rest):

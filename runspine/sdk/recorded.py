@@ -9,7 +9,7 @@ import gymnasium
 from runspine.sdk.drawing import drawing
 from runspine.sdk.episode import Episode
 from runspine.sdk.generator import generator_state, system_state
-from runspine.sdk.identity import identity_of, name_of
+from runspine.sdk.identity import Identity, identity_of, name_of
 from runspine.sdk.run import Run
 from runspine.sdk.slot_recorder import SlotRecorder
 from runspine.sdk.snapshot import blocks_of, replay, take_snapshot
@@ -17,6 +17,9 @@ from runspine.sdk.snapshot import blocks_of, replay, take_snapshot
 
 class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Transparent wrapper with `snapshot` and `restore`. Its `step` is a plain function, for speed."""
+
+    # False when another wrapper has taken over.
+    recording = True
 
     def __init__(self, env: gymnasium.Env[Any, Any], recorder: SlotRecorder) -> None:
         super().__init__(env)
@@ -48,11 +51,11 @@ class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             return None, {}
         replayed, resets = replay(self.env, snapshot)
         # Snapshots of earlier releases name no id; theirs is slot and number.
-        run.continue_id(slot, began["number"], began.get("id") or f"{slot}-{began['number']}")
+        run.ids.resume(slot, began["number"], began.get("id") or f"{slot}-{began['number']}")
         self._introduce()
         episode = Episode(
             number=began["number"],
-            id=run.episode_id(slot, began["number"]),
+            id=run.ids.of(slot, began["number"]),
             ordinal=self.recorder.resets + resets - 1,
             seed=began["seed"],
             options=began["options"],
@@ -80,13 +83,16 @@ class RecordedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _introduce(self) -> None:
         if self.recorder.resets == 0:
-            self.recorder.introduce(lambda: identity_of(self.env))
+            self.recorder.introduce(self._identity)
+
+    def _identity(self) -> Identity:
+        return identity_of(self.env)
 
 
 def wrapped(run: Run, env: gymnasium.Env[Any, Any], slot: int | None) -> RecordedEnv:
-    if isinstance(env, RecordedEnv):
+    if isinstance(env, RecordedEnv) and env.recording:
         return env
-    return RecordedEnv(env, SlotRecorder(run, run.free_slot() if slot is None else slot))
+    return RecordedEnv(env, SlotRecorder(run, run.free_slots() if slot is None else slot))
 
 
 def _same(env: Any) -> Any:

@@ -6,7 +6,6 @@ import functools
 import json
 import multiprocessing
 import os
-import shutil
 import sys
 import threading
 import time
@@ -16,10 +15,18 @@ from typing import Any, Concatenate, ParamSpec
 
 from runspine import __version__
 from runspine.sdk import lines
+from runspine.sdk.batch.frames import FRAMES
+from runspine.sdk.batch.logged import LoggedBatches
+from runspine.sdk.batch.recorder import Recorder
+from runspine.sdk.drops import Drops
 from runspine.sdk.encoding import dumps
+from runspine.sdk.files import inside
+from runspine.sdk.flusher import Flusher
 from runspine.sdk.histogram import quantiles
-from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, Pipe
-from runspine.sdk.slot_recorder import SlotRecorder
+from runspine.sdk.numbers.episode_ids import EpisodeIds
+from runspine.sdk.numbers.ranks import is_first, rank_of
+from runspine.sdk.numbers.slots import SlotNumbers
+from runspine.sdk.pipe import MAX_WAIT_SECONDS, PIPE_IDENTITY, SOCKET_PATH, Pipe
 from runspine.sdk.view import TrainerView
 
 DEFAULT_SEED = 1
@@ -27,6 +34,8 @@ DEFAULT_SEED = 1
 PROTOCOL = 1
 # Approximate size of a metric on the wire.
 METRIC_BYTES = 48
+# With more slots, a slot's position in the training is not exact.
+MAX_EXACT_SLOTS = 32
 P = ParamSpec("P")
 
 
@@ -60,26 +69,41 @@ class Run:
         self.resume_path = Path(given("RUNSPINE_RESUME", "")) if given("RUNSPINE_RESUME") else None
         self.resume_kind = given("RUNSPINE_RESUME_KIND", "") if self.resume_path else ""
         descriptor = given("RUNSPINE_TELEMETRY_FD", "")
-        inside = bool(self.id) and descriptor.isdecimal()
-        first = PIPE_IDENTITY not in environment
-        self.pipe = Pipe(int(descriptor) if inside else None, self.dir, environment)
+        inside = bool(self.id) and (descriptor.isdecimal() or bool(given(SOCKET_PATH)))
+        self.pipe = Pipe(
+            int(descriptor) if inside and descriptor.isdecimal() else None,
+            self.dir,
+            environment if inside else {},
+        )
+        self.rank = rank_of(environment)
         self.capture = given("RUNSPINE_CAPTURE", "") if self.pipe.open else "none"
         self.view = TrainerView(given("RUNSPINE_VIEW", "") if inside else "")
         self.lock = threading.RLock()
+        self.flusher = Flusher(self)
+        # For instrumentation: called with each look of the flusher, in its thread.
+        self.on_look: Callable[[], None] = _nothing
         self._verbose = bool(given("RUNSPINE_VERBOSE"))
-        self._recorders: list[SlotRecorder] = []
-        self._episodes: dict[int, int] = {}
+        # A worker that does not name its protocol does not know the line.
+        self._drops = Drops(self.pipe, self._write, reports=bool(given("RUNSPINE_PROTOCOL")))
+        # Whether the worker reads binary frames, and slots whose actions and observations are kept; 0 is all.
+        self.frames = self.pipe.open and given("RUNSPINE_FRAMES", "") == str(FRAMES)
+        self.whole_slots = int(given("RUNSPINE_CAPTURE_WHOLE") or 0)
+        self._recorders: list[Recorder] = []
+        self._logged = LoggedBatches(self)
+        self._position, self._position_age = 0, 0
+        # Without the descriptor, as under torchrun, processes have the worker's socket in common.
+        shared = given(PIPE_IDENTITY) or f"{self.attempt}:{given(SOCKET_PATH, '')}"
+        self._slots = SlotNumbers(self.dir, shared if self.pipe.open else "", self.rank.number)
         self._retired_steps = 0
         # Steps before this attempt, unless envs are restored: then their snapshots count them.
         resumed = self.resume_kind == "resume" and self.resume_path is not None
         self._resumed_steps = int(given("RUNSPINE_RESUME_STEP") or 0) if resumed else 0
-        # Ends of episode ids, by slot: an attempt that restores nothing numbers its episodes from 0 again.
-        self._id_ends: dict[int, str] = {}
-        self._id_end = f"-a{self.attempt}" if resumed else ""
-        # Children of the trainer may use the same slots: the process id distinguishes their episodes.
-        self._child = multiprocessing.parent_process() is not None
+        # Children of the trainer, and an attempt that restores nothing, number their episodes from 0 again.
+        other = self.pipe.open and not is_first(self.dir, self.attempt, self.rank)
+        child = multiprocessing.parent_process() is not None or other
+        self.ids = EpisodeIds(f"-a{self.attempt}" if resumed else "", child=child)
         # A worker that does not name its protocol does not know the line either.
-        if first and self.pipe.open and given("RUNSPINE_PROTOCOL"):
+        if self.pipe.open and not child and not self.rank.number and given("RUNSPINE_PROTOCOL"):
             self._write({"type": "hello", "protocol": PROTOCOL, "writer": f"runspine {__version__}"})
         if not self.pipe.open:
             self._warn(self.pipe.trouble or "not inside a run: nothing is recorded")
@@ -106,26 +130,34 @@ class Run:
     def configure(self, config: Mapping[str, Any], total_steps: int | None) -> None:
         self.params = {**config, **self.params}
         self.total_steps = total_steps or self.total_steps
+        if self.rank.number or (self.ids.child and not config):
+            # Configuration of the run is that of its first process, and of rank 0.
+            return
         line = {"type": "config", "algo": self.algo, "env_id": self.env_id, "seed": self.seed}
         self._write({**line, "total_steps": self.total_steps, "args": self.params})
 
     @quietly
     def log_config(self, values: Mapping[str, Any]) -> None:
-        """Record further configuration of the training as it is."""
+        """Record further configuration of the training as it is. Rank 0 alone does."""
+        if self.rank.number:
+            return
         self._write({"type": "config", **values})
 
     @quietly
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Record metrics by name at a step. A value that is not a number is dropped and counted."""
+        """Record metrics by name at a step. A value that is not a number is dropped and counted.
+
+        Those of other ranks than 0 are series of their own: `rank1/NAME`.
+        """
         if not self.pipe.open:
             self.pipe.count_missed()
             return
         numbers: dict[str, float] = {}
         for name, value in values.items():
             try:
-                numbers[str(name)] = float(value)
+                numbers[self.rank.name(str(name))] = float(value)
             except (TypeError, ValueError) as error:
-                self.drop(f"metric {name}: {error}")
+                self.drop(f"metric {name}: {error}", kind=f"metric {name}")
         now = time.time()
         self._flush_rows_before(now - MAX_WAIT_SECONDS)
         if numbers:
@@ -137,6 +169,17 @@ class Run:
         """Record the distribution of values as metrics `histograms/NAME/p0` to `p100`, and their count."""
         if self.pipe.open:
             self.log(quantiles(name, values), step)
+
+    @quietly
+    def log_steps(self, batch: Mapping[str, Any], *, slot: int = 0, autoreset: str = "same_step") -> None:
+        """Record steps of many envs at once: arrays [steps, envs] of numpy, torch or jax under `reward`,
+        `terminated`, `truncated`, and [steps, envs, …] under `action` and `obs` (the observation after the
+        step). Calls with the same first `slot` continue each other. `autoreset` as in Gymnasium: in the
+        `same_step`, in the `next_step`, whose row is then no step, or `disabled`."""
+        if self.pipe.open:
+            self._logged.add(batch, slot, autoreset)
+        else:
+            self.pipe.count_missed()
 
     @quietly
     def log_episode(
@@ -151,7 +194,8 @@ class Run:
         truncated: bool | None = None,
     ) -> None:
         """Record an episode that has ended, with its return; for trainers whose env is not wrapped."""
-        name = episode_id or self.next_episode(slot)[1]
+        slot = self.rank.slot(slot)
+        name = episode_id or self.ids.next(slot)[1]
         line = {"type": "episode", "episode_id": name, "slot": slot, "steps": int(steps)}
         how = {"terminated": terminated, "truncated": truncated, "global_step": global_step}
         self._write({**line, "return": float(value), "t_end": time.time(), **how})
@@ -169,7 +213,9 @@ class Run:
 
     @quietly
     def progress(self, step: int, total: int | None = None) -> None:
-        """Record how far training is, for trainers whose steps are not recorded."""
+        """Record how far training is, for trainers whose steps are not recorded. Rank 0 alone does."""
+        if self.rank.number:
+            return
         self._write({"type": "progress", "step": int(step), "total": total or self.total_steps})
 
     @quietly
@@ -221,7 +267,7 @@ class Run:
         if not self.pipe.open:
             self.pipe.count_missed()
             return
-        line = {"type": "artifact", "kind": kind, "path": self._inside(Path(path)), "name": name}
+        line = {"type": "artifact", "kind": kind, "path": inside(self.dir, Path(path)), "name": name}
         self._write({**line, "step": step, "meta": meta or None})
         self.pipe.flush()
 
@@ -234,9 +280,18 @@ class Run:
     @quietly
     def flush(self) -> None:
         """Write every pending row and line."""
-        for recorder in self._recorders:
+        for recorder in list(self._recorders):
             recorder.cut()
         self.pipe.flush()
+
+    @quietly
+    def look(self) -> None:
+        """Called by the flusher at each look."""
+        self.on_look()
+
+    def pending_counts(self) -> list[int]:
+        """Lines that wait, and rows of each slot: the same twice when the trainer does something else."""
+        return [self.pipe.waiting, *(len(recorder.rewards) for recorder in list(self._recorders))]
 
     @property
     def writing(self) -> bool:
@@ -245,17 +300,27 @@ class Run:
 
     def finish(self) -> None:
         """Write everything pending. Called at exit as well."""
+        self._drops.report(self.pipe.trouble or "more of the same")
         self.flush()
 
-    def drop(self, why: str) -> None:
-        self.pipe.dropped += 1
+    def drop(self, why: str, kind: str = "") -> None:
+        """Count what cannot be recorded; the first of each kind is reported at once, the rest at the end."""
+        self._drops.add(why, kind)
         self._warn(why)
 
-    def add_recorder(self, recorder: SlotRecorder) -> None:
+    @quietly
+    def note(self, text: str) -> None:
+        """Write a line into the run's log."""
+        if self.pipe.open:
+            self.pipe.write(lines.note(text))
+
+    def add_recorder(self, recorder: Recorder) -> None:
         self._recorders.append(recorder)
+        if self.pipe.open:
+            self.flusher.start()
         self.view.slots = max(self.view.slots, recorder.slot + 1)
 
-    def retire(self, recorder: SlotRecorder) -> None:
+    def retire(self, recorder: Recorder) -> None:
         """Remove the recorder of a closed env; its steps still count."""
         if recorder in self._recorders:
             recorder.cut()
@@ -264,19 +329,28 @@ class Run:
             # Children of a vector env end without their exit handlers.
             self.pipe.flush()
 
-    def free_slot(self) -> int:
-        taken = {recorder.slot for recorder in self._recorders}
-        return next(slot for slot in range(len(taken) + 1) if slot not in taken)
+    def free_slots(self, count: int = 1) -> int:
+        """The first of so many consecutive slots that no open env of any process of this rank has."""
+        with self.lock:
+            own = self.rank.own
+            in_use = {own(each.slot) + index for each in self._recorders for index in range(each.count)}
+            return self._slots.free(in_use, count)
 
-    def next_episode(self, slot: int) -> tuple[int, str]:
-        """Return number and id of the slot's next episode."""
-        number = self._episodes.get(slot, 0)
-        self._episodes[slot] = number + 1
-        return number, self.episode_id(slot, number)
+    def new_slots(self, count: int) -> int:
+        """The first of so many consecutive slots that no process of this rank has taken before."""
+        return self._slots.take(count)
 
-    def episode_id(self, slot: int, number: int) -> str:
-        end = self._id_ends.get(slot, self._id_end)
-        return f"{slot}-{number}{end}" + (f"-{os.getpid()}" if self._child else "")
+    def reuse_slots(self, slots: set[int]) -> None:
+        """Give slots of this process, which nothing else uses any more, to the next envs."""
+        self._slots.reuse(slots)
+
+    def position(self) -> int:
+        """`steps`; with many slots it may be some calls old, so that their sum is not taken for each slot."""
+        if self._position_age <= 0:
+            self._position, self._position_age = self.steps, len(self._recorders) // MAX_EXACT_SLOTS
+        else:
+            self._position_age -= 1
+        return self._position
 
     @property
     def steps_elsewhere(self) -> int:
@@ -287,21 +361,18 @@ class Run:
         """An env was restored: the steps before this attempt are those of the snapshots."""
         self._resumed_steps = elsewhere
 
-    def continue_id(self, slot: int, number: int, episode_id: str) -> None:
-        """Name the next episodes of a slot as the one that is continued."""
-        self._id_ends[slot] = "" if self._child else episode_id.removeprefix(f"{slot}-{number}")
-
-    def skip_episodes(self, slot: int, number: int) -> None:
-        self._episodes[slot] = max(self._episodes.get(slot, 0), number + 1)
-
     def forked(self) -> None:
         """Reset the state after a fork: pending lines are written by the parent."""
         self.lock = threading.RLock()
-        self._child = True
+        self.ids.child = True
+        self._slots.forked()
+        self.flusher.forked()
         self.pipe.forked()
         self.view.forked()
         for recorder in self._recorders:
             recorder.forked()
+        if self.pipe.open and self._recorders:
+            self.flusher.start()
 
     def _write(self, fields: dict[str, Any]) -> None:
         line = dumps({name: value for name, value in fields.items() if value is not None})
@@ -314,18 +385,10 @@ class Run:
             if recorder.rewards and recorder.began < oldest:
                 recorder.cut()
 
-    def _inside(self, path: Path) -> str:
-        home, source = self.dir.resolve(), path.resolve()
-        if source.is_relative_to(home):
-            return str(source.relative_to(home))
-        folder = home / "artifacts"
-        folder.mkdir(exist_ok=True)
-        copy, part = folder / source.name, folder / f".{source.name}.{os.getpid()}"
-        # A new file each time: the previous one may still be uploading.
-        shutil.copyfile(source, part)
-        part.replace(copy)
-        return str(copy.relative_to(home))
-
     def _warn(self, text: str) -> None:
         if self._verbose:
             sys.stderr.write(f"runspine: {text}\n")
+
+
+def _nothing() -> None:
+    return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.util
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from runspine.sdk.run import Run
 
 _current: Run | None = None
+_on_recording: list[Callable[[], None]] = []
 
 
 def init(config: Mapping[str, Any] | None = None, *, total_steps: int | None = None) -> Run:
@@ -29,6 +31,8 @@ def wrap(env: Any, slot: int | None = None) -> Any:
     # Gymnasium is loaded already when the env is a Gymnasium env.
     from runspine.sdk.wrapping import wrapped
 
+    _records_itself()
+
     return wrapped(_run(), env, slot)
 
 
@@ -37,6 +41,7 @@ def log(values: Mapping[str, Any], step: int | None = None) -> None:
 
 
 def log_episode(value: float, steps: int, **more: Any) -> None:
+    _records_itself()
     _run().log_episode(value, steps, **more)
 
 
@@ -56,11 +61,28 @@ def finish() -> None:
     _run().finish()
 
 
+def when_recording(call: Callable[[], None]) -> None:
+    """Call this once, as soon as the program records envs or episodes itself."""
+    _on_recording.append(call)
+
+
+def _records_itself() -> None:
+    while _on_recording:
+        _on_recording.pop()()
+
+
 def _run() -> Run:
     global _current  # noqa: PLW0603 - the environment and the descriptor exist once in a process
     if _current is None:
         _current = Run()
+        _finish_with_process(_current)
+        multiprocessing.util.register_after_fork(_current, _finish_with_process)
     return _current
+
+
+def _finish_with_process(run: Run) -> None:
+    """Flush at the end of a process of multiprocessing, which runs no exit handlers."""
+    multiprocessing.util.Finalize(None, run.finish, exitpriority=0)
 
 
 def _in_child() -> None:

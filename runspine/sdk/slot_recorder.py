@@ -47,9 +47,11 @@ class SlotRecorder:
     the reward is appended last, and its count is the number of steps.
     """
 
+    count = 1
+
     def __init__(self, run: Run, slot: int) -> None:
         self.run = run
-        self.slot = slot
+        self.slot = run.rank.slot(slot)
         self.rewards: list[Any] = []
         self.actions: Column = NumberColumn()
         self.observations: Column = NewestOnly()
@@ -128,9 +130,12 @@ class SlotRecorder:
                     add_observation(row)
                 else:
                     keep_observation(seen)
-                add_reward(reward)
-                if terminated or truncated or len(rewards) >= due:
-                    due = self.tick(terminated, truncated)
+                if terminated or truncated:
+                    due = self.add_last(reward, terminated, truncated)
+                else:
+                    add_reward(reward)
+                    if len(rewards) >= due:
+                        due = self.tick()
             except BaseException as error:  # noqa: BLE001 - as above; an interrupt is raised again in there
                 due = self.change_observation_column(result, error)
             return result
@@ -186,17 +191,28 @@ class SlotRecorder:
         if self.run.pipe.open and episode.id:
             self.run.pipe.write_later(LINE_BYTES, lines.reset, self.slot, episode)
 
-    def tick(self, terminated: Any = False, truncated: Any = False) -> int:
+    def add_last(self, reward: Any, terminated: Any, truncated: Any) -> int:
+        """Append the last reward of an episode and write its rows, before another thread could."""
+        if self.failure:
+            return NEVER
+        with self.run.lock:
+            self.rewards.append(reward)
+            now = self._draw_if_due()
+            self._end(lines.TERMINATED * bool(terminated) | lines.TRUNCATED * bool(truncated), now)
+        return 1
+
+    def _draw_if_due(self) -> float:
+        now = time.time()
+        if self.run.view.alert and self.run.view.due(self.slot, now):
+            self.show(now)
+        return now
+
+    def tick(self) -> int:
         """Write what is due by rows or by the clock, and return at how many rows to check again."""
         if self.failure:
             return NEVER
-        rows, now = len(self.rewards), time.time()
-        view = self.run.view
-        if view.alert and view.due(self.slot, now):
-            self.show(now)
-        if terminated or truncated:
-            self._end(lines.TERMINATED * bool(terminated) | lines.TRUNCATED * bool(truncated), now)
-            return 1
+        now = self._draw_if_due()
+        rows, view = len(self.rewards), self.run.view
         if rows < 2:
             self._start_block(now)
             return self._second_look
@@ -263,18 +279,8 @@ class SlotRecorder:
             pipe.count_missed()
             return
         end = now or time.time()
-        block = lines.Block(
-            episode,
-            first,
-            self._global_step,
-            flags,
-            self.began,
-            end,
-            actions,
-            observations,
-            rewards,
-            self._actor,
-        )
+        where = (episode, first, self._global_step, flags, self.began, end)
+        block = lines.Block(*where, actions, observations, rewards, self._actor)
         pipe.write_later(LINE_BYTES + count * self._row_bytes, lines.steps, self.slot, block)
 
     def continue_episode(self, episode: Episode, first: Any, newest: Any, *, ended: bool) -> None:
@@ -282,7 +288,7 @@ class SlotRecorder:
         self.cut()
         self.episode, self.ended = episode, ended
         self.resets = episode.ordinal + 1
-        self.run.skip_episodes(self.slot, episode.number)
+        self.run.ids.skip(self.slot, episode.number)
         self._learn_observations(first)
         self.write_reset(first)
         self._learn_observations(newest)
@@ -318,8 +324,10 @@ class SlotRecorder:
             self.cut()
             self._learn_observations(observation)
             self.observations.keep(observation)
+            if terminated or truncated:
+                return self.add_last(reward, terminated, truncated)
             self.rewards.append(reward)
-            return self.tick(terminated, truncated)
+            return self.tick()
         except Exception as other:  # noqa: BLE001 - a recorder's error is not the trainer's
             self.fail(other)
             return NEVER
@@ -341,13 +349,17 @@ class SlotRecorder:
             self.episode.id = ""
 
     def _new_episode(self) -> Episode:
-        number, name = self.run.next_episode(self.slot)
+        number, name = self.run.ids.next(self.slot)
         self.episode, self.ended = Episode(number, name), False
         return self.episode
 
+    def _position(self) -> int:
+        """How far the training is, in steps."""
+        return self.run.position()
+
     def _start_block(self, now: float) -> None:
         self.began = now
-        self._global_step = self.run.steps - 1
+        self._global_step = self._position() - 1
         if self.ended or self.episode is None:
             # A step without a reset begins an episode that cannot be replayed.
             self._new_episode()
@@ -364,7 +376,7 @@ class SlotRecorder:
                 episode.over = True
             if episode is not None and episode.id and self.run.pipe.open:
                 self.run.pipe.write_later(
-                    LINE_BYTES, lines.episode, self.slot, episode, flags, self.run.steps, now
+                    LINE_BYTES, lines.episode, self.slot, episode, flags, self._position(), now
                 )
         finally:
             self._ending = False

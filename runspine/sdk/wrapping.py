@@ -13,11 +13,17 @@ def wrapped(run: Run, env: Any, slot: int | None) -> Any:
     import gymnasium
 
     from runspine.sdk import recorded, vector
+    from runspine.sdk.batch import wrappers
 
+    if isinstance(env, wrappers.RecordedBatch | wrappers.RecordedBatchedEnv):
+        return env
     # Vector envs first: before Gymnasium 1.0 they are envs too.
     if isinstance(env, gymnasium.vector.VectorEnv):
         return vector.wrapped(run, env, slot)
     if isinstance(env, gymnasium.Env):
+        if count := wrappers.env_count(env):
+            first = run.free_slots(count) if slot is None else slot
+            return wrappers.RecordedBatchedEnv(env, run, first, count)
         return recorded.wrapped(run, env, slot)
     kind = f"{type(env).__module__}.{type(env).__qualname__}"
     raise TypeError(f"runspine.wrap takes a gymnasium.Env or gymnasium.vector.VectorEnv, not {kind}")

@@ -12,12 +12,12 @@ from typing import Any
 from runspine.domain.artifact_kinds import VIDEO
 from runspine.domain.run import ENDED
 from runspine.errors import RefusedError
+from runspine.eventlog.admission import accepted_facts
 from runspine.eventlog.subjects import ATTEMPTS, attempts_subject
 from runspine.rpc.artifact_client import ArtifactClient
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import plain_value
 from runspine.wire.v1.artifacts_pb2 import KEPT, Artifact, ListArtifactsRequest
-from runspine.wire.v1.facts_pb2 import Commit
 
 SUFFIXES = (".mp4", ".webm", ".gif")
 MAX_CLIPS = 500
@@ -81,11 +81,8 @@ class StoredClips:
 
     def _produced(self) -> set[str]:
         """Digests of the clips that workers have reported."""
-        facts = (
-            fact
-            for record in self._client.read_log(ATTEMPTS, subject=attempts_subject(self._run_id))
-            for fact in Commit.FromString(record.commit).facts
-        )
+        records = self._client.read_log(ATTEMPTS, subject=attempts_subject(self._run_id))
+        facts = (fact for _, fact in accepted_facts(records))
         return {
             fact.artifact_produced.digest
             for fact in facts

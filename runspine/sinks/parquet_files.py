@@ -1,8 +1,12 @@
-"""Parquet sink: metrics.parquet, episodes.parquet and optional steps.parquet."""
+"""Parquet sink: metrics.parquet, episodes.parquet and optional steps.parquet.
+
+A Parquet file has one schema. Steps whose actions or observations have another type or shape, as those of
+another agent, go to a file of their own: steps.2.parquet and so on, in the order in which they first appear.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,8 @@ from runspine.sinks.port import EPISODES, METRICS, STEPS, ExportedRun, Mark
 from runspine.spec.plain import json_text
 
 ROW_GROUP_ROWS = 65_536
+# Files of steps: a run whose shapes change without end is not one.
+MAX_FORMS = 64
 TIME = pa.timestamp("us", tz="UTC")
 SCHEMAS = {
     METRICS: pa.schema(
@@ -73,10 +79,12 @@ class ParquetFiles:
         self._parameters = parameters
 
     def feed(self, kind: str, batch: Any) -> None:
-        self._held[kind].append(_TABLES[kind](batch))
-        self._count[kind] += self._held[kind][-1].num_rows
-        if self._count[kind] >= ROW_GROUP_ROWS:
-            self._flush(kind)
+        for table in _TABLES[kind](batch):
+            name = self._steps_name(table.schema) if kind == STEPS else kind
+            self._held.setdefault(name, []).append(table)
+            self._count[name] = self._count.get(name, 0) + table.num_rows
+            if self._count[name] >= ROW_GROUP_ROWS:
+                self._flush(name)
 
     def commit(self, mark: Mark) -> None:
         self._draft.mark = mark
@@ -89,12 +97,14 @@ class ParquetFiles:
 
     def close(self) -> str:
         if self._draft.is_open:
-            for kind in self.kinds:
-                self._flush(kind)
-                if kind not in self._writers and kind in SCHEMAS:
-                    self._write(kind, SCHEMAS[kind].empty_table())
+            for name in list(self._held):
+                self._flush(name)
+            for kind in set(self.kinds) & SCHEMAS.keys() - self._writers.keys():
+                self._write(kind, SCHEMAS[kind].empty_table())
             self._end()
-            places = [self._place / f"{kind}.parquet" for kind in self._writers]
+            places = [self._place / f"{name}.parquet" for name in self._writers]
+            for old in set(self._draft.previous_outputs()) - set(places):
+                old.unlink(missing_ok=True)
             for place in places:
                 self._draft.publish(self._draft.draft_folder / place.name, place)
             self._draft.record_done(places)
@@ -107,34 +117,39 @@ class ParquetFiles:
 
     def _begin(self) -> None:
         self._writers: dict[str, pq.ParquetWriter] = {}
-        self._held: dict[str, list[pa.Table]] = {kind: [] for kind in self.kinds}
-        self._count = dict.fromkeys(self.kinds, 0)
+        # By the name of their file.
+        self._held: dict[str, list[pa.Table]] = {}
+        self._count: dict[str, int] = {}
+        # Schemas of steps, in the order of their files.
+        self._forms: list[pa.Schema] = []
 
-    def _flush(self, kind: str) -> None:
-        if self._held[kind]:
-            tables = self._held[kind]
-            if kind == STEPS and len({table.schema for table in tables}) > 1:
-                self._other_form()
-            self._write(kind, pa.concat_tables(tables))
-        self._held[kind], self._count[kind] = [], 0
+    def _steps_name(self, schema: pa.Schema) -> str:
+        if schema not in self._forms:
+            if len(self._forms) >= MAX_FORMS:
+                self._refuse_more_forms()
+            self._forms.append(schema)
+        number = self._forms.index(schema) + 1
+        return STEPS if number == 1 else f"{STEPS}.{number}"
 
-    def _write(self, kind: str, table: pa.Table) -> None:
-        if kind not in self._writers:
+    def _flush(self, name: str) -> None:
+        if self._held[name]:
+            self._write(name, pa.concat_tables(self._held[name]))
+        self._held[name], self._count[name] = [], 0
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        if name not in self._writers:
             about = {b"runspine": json_text(self._about()).encode()}
             schema = table.schema.with_metadata(about)
-            self._writers[kind] = pq.ParquetWriter(self._draft.draft_folder / f"{kind}.parquet", schema)
-        writer = self._writers[kind]
-        if not table.schema.equals(writer.schema):
-            self._other_form()
-        writer.write_table(table)
+            self._writers[name] = pq.ParquetWriter(self._draft.draft_folder / f"{name}.parquet", schema)
+        self._writers[name].write_table(table)
 
     def _about(self) -> dict[str, Any]:
         return {"run_id": self._exported.run_id, "name": self._exported.name, "parameters": self._parameters}
 
-    def _other_form(self) -> None:
+    def _refuse_more_forms(self) -> None:
         raise RefusedError(
-            f"run {self._exported.name}: its actions or observations change shape or type, "
-            "and a Parquet file has one schema; export with --to csv, or without --steps"
+            f"run {self._exported.name}: its actions or observations have more than {MAX_FORMS} shapes or "
+            "types, and a Parquet file has one schema; export with --to csv, or without --steps"
         )
 
     def _end(self) -> None:
@@ -142,17 +157,17 @@ class ParquetFiles:
             writer.close()
 
 
-def _metrics(batch: Any) -> pa.Table:
+def _metrics(batch: Any) -> Iterator[pa.Table]:
     rows = [(block.name, *point) for block in batch.blocks for point in points_of(block)]
     names, values, steps, at = zip(*rows, strict=True) if rows else ((), (), (), ())
     columns = [[batch.attempt] * len(rows), names, steps, at, values]
-    return pa.Table.from_arrays(
+    yield pa.Table.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS[METRICS], strict=True)],
         schema=SCHEMAS[METRICS],
     )
 
 
-def _episodes(batch: Any) -> pa.Table:
+def _episodes(batch: Any) -> Iterator[pa.Table]:
     rows = [
         {
             "attempt": batch.attempt,
@@ -168,14 +183,20 @@ def _episodes(batch: Any) -> pa.Table:
         }
         for e in batch.episodes
     ]
-    return pa.Table.from_pylist(rows, schema=SCHEMAS[EPISODES])
+    yield pa.Table.from_pylist(rows, schema=SCHEMAS[EPISODES])
 
 
-def _steps(batch: Any) -> pa.Table:
-    return pa.concat_tables([_block(batch.attempt, block) for block in batch.blocks])
+def _steps(batch: Any) -> Iterator[pa.Table]:
+    """A table for each form of the blocks."""
+    forms: dict[pa.Schema, list[pa.Table]] = {}
+    for block in batch.blocks:
+        table = step_table(batch.attempt, block)
+        forms.setdefault(table.schema, []).append(table)
+    return map(pa.concat_tables, forms.values())
 
 
-def _block(attempt: int, block: Any) -> pa.Table:
+def step_table(attempt: int, block: Any) -> pa.Table:
+    """Steps of one block, a row each."""
     n = block.count
     flags = np.frombuffer(block.flags or bytes(n), np.uint8)
     columns = {

@@ -23,6 +23,7 @@ from runspine.spec.strict_yaml import (
     read_yaml,
     write_yaml,
 )
+from runspine.spec.unread_fields import remedy, unread_fields
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 MAX_RUNS = 1000
@@ -39,6 +40,9 @@ class RunFile:
     variations: list[dict[str, str]]
     # Line of each field, for violations that the server reports.
     places: dict[str, str] = field(default_factory=dict)
+    # Folder of the file, and its choice of code: a folder, none or image; empty for the default.
+    folder: Path = field(default_factory=Path)
+    code: str = ""
 
     @property
     def several(self) -> bool:
@@ -92,7 +96,10 @@ def build(root: MapNode, *, folder: Path, sets: Sequence[str] = (), source: str 
     for variation in _grid(seeds, sweep):
         specs.append(build_spec(base, variation, folder=folder, source=source))
         variations.append({path: _shown(value) for path, value in variation.items()})
-    return RunFile(specs, variations, dict(_places(base, "")))
+    if isinstance(sweep, MapNode):
+        wheres = {path: node.where for path, node in sweep.entries.items()}
+        check_readers(specs[0], wheres, "sweep", folder, source)
+    return RunFile(specs, variations, dict(_places(base, "")), folder, code_choice(base))
 
 
 def build_spec(base: MapNode, values: Mapping[str, Node], *, folder: Path, source: str = "") -> RunSpec:
@@ -101,6 +108,14 @@ def build_spec(base: MapNode, values: Mapping[str, Node], *, folder: Path, sourc
     for path, value in values.items():
         _put(node, field_parts(path), value, path)
     return _spec(node, folder, source)
+
+
+def check_readers(spec: RunSpec, wheres: Mapping[str, str], kind: str, folder: Path, source: str) -> None:
+    """Refuse a grid or a search over fields that the program does not read. Raises InvalidError."""
+    unread = unread_fields(spec, list(wheres), folder)
+    violations = [Violation(f"{kind}.{path}", remedy(path), wheres[path]) for path in unread]
+    if violations:
+        raise InvalidError(f"{source or 'the run file'} would run the same several times", violations)
 
 
 def apply_overrides(spec: RunSpec, sets: Sequence[str]) -> RunSpec:
@@ -127,8 +142,19 @@ def override(root: MapNode, setting: str) -> None:
     _put(root, field_parts(path.strip()), _placed(value, where), where)
 
 
+def code_choice(root: MapNode) -> str:
+    """`code` as one word: a folder, none or image. Stored code is written as fields."""
+    node = root.entries.get("code")
+    return node.text if isinstance(node, Scalar) else ""
+
+
 def _spec(node: MapNode, folder: Path | None, source: str) -> RunSpec:
     spec = RunSpec()
+    choice = code_choice(node)
+    if choice:
+        node = MapNode({key: child for key, child in node.entries.items() if key != "code"}, node.where)
+    if choice == "image":
+        spec.code.image = True
     violations = fill(spec, node)
     if violations:
         raise InvalidError(f"{source or 'the spec'} is not a valid run", violations)

@@ -94,6 +94,10 @@ def make_schema(proto_folder: Path) -> dict[str, Any]:
         "additionalProperties": {"type": "array", "minItems": 1},
         "description": "Field paths, such as params.gamma, each with a list; one run for each combination.",
     }
+    schema["properties"]["code"] = {
+        "anyOf": [{"type": "string"}, schema["properties"]["code"]],
+        "description": "Code of the program: a folder, none, image, or the fields of stored code.",
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Runspine run file",

@@ -6,7 +6,8 @@ import asyncio
 import ctypes
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 CHUNK = 1 << 20
+PUT_THREADS = 8
 GONE = ("NoSuchKey", "NotFound")
 
 
@@ -37,6 +39,9 @@ class Blobs(Protocol):
 
     async def put(self, key: str, data: bytes) -> None:
         """Store an object; it is durable when this returns."""
+
+    async def put_all(self, objects: Mapping[str, bytes]) -> None:
+        """Store objects by key, several at a time; all are durable when this returns."""
 
     async def get(self, key: str) -> bytes | None:
         """An object's bytes, or None when there is none."""
@@ -83,6 +88,9 @@ class S3Blobs:
     async def put(self, key: str, data: bytes) -> None:
         await self._call(self._put, key, data)
 
+    async def put_all(self, objects: Mapping[str, bytes]) -> None:
+        await self._call(self._put_all, objects)
+
     async def get(self, key: str) -> bytes | None:
         return await self._call(self._get, key)
 
@@ -111,6 +119,15 @@ class S3Blobs:
 
     def _put(self, key: str, data: bytes) -> None:
         self._client.put_object(self._bucket, key, io.BytesIO(data), len(data))
+        self._sync()
+
+    def _put_all(self, objects: Mapping[str, bytes]) -> None:
+        def put(key: str) -> None:
+            self._client.put_object(self._bucket, key, io.BytesIO(objects[key]), len(objects[key]))
+
+        with ThreadPoolExecutor(PUT_THREADS) as threads:
+            for _ in threads.map(put, objects):
+                pass
         self._sync()
 
     def _sync(self) -> None:

@@ -30,11 +30,14 @@ def _owner(*prefixes: str, lists: tuple[str, ...] = ()) -> BucketRights:
     return BucketRights(read=prefixes, write=prefixes, remove=prefixes, list=lists or prefixes)
 
 
+_ARTIFACTS = ("artifacts/", "code/", "trash/", "scrub/", "canary/", "snapshots/artifacts/")
 SERVICES: dict[str, BucketRights] = {
     "orchestrator": _owner("snapshots/orchestrator/"),
     "telemetry": _owner("telemetry/"),
     # It counts the objects of the whole bucket, and reads and removes only its own prefixes.
-    "artifacts": _owner("artifacts/", "trash/", "scrub/", "canary/", "snapshots/artifacts/", lists=("",)),
+    "artifacts": BucketRights(
+        read=(*_ARTIFACTS, "packages/"), write=_ARTIFACTS, remove=_ARTIFACTS, list=("",)
+    ),
     # It moves objects to the trash, back, and removes them; it starts from the catalog's snapshot.
     "janitor": BucketRights(
         read=("artifacts/", "trash/", "snapshots/artifacts/"),
@@ -44,7 +47,9 @@ SERVICES: dict[str, BucketRights] = {
     ),
     # It resumes from checkpoints of other workers. It removes nothing: the artifacts service prunes.
     "worker": BucketRights(
-        read=("artifacts/", "probes/"), write=("artifacts/", "probes/"), list=("artifacts/",)
+        read=("artifacts/", "code/", "packages/", "probes/"),
+        write=("artifacts/", "packages/", "probes/"),
+        list=("artifacts/",),
     ),
 }
 # The dashboard has no user: it calls the services and not S3.

@@ -34,14 +34,15 @@ class FileBlobs(S3Blobs):
     # S3 requires at least 5 MiB for each part but the last.
     part_bytes = PART_BYTES
 
-    async def store(self, path: Path, key: str, digest: str, *, replace: bool = False) -> bool:
-        """Store a file under its SHA-256, durably; False when it is there already and whole.
+    async def store(self, source: Path | BinaryIO, key: str, digest: str, *, replace: bool = False) -> bool:
+        """Store a file, or one that is open, under its SHA-256, durably; False when it is there and whole.
 
         Raises FileChangedError when the file is not of this digest, and OSError when it cannot be read.
         """
-        file = await asyncio.to_thread(path.open, "rb")
-        with file:
-            return await self._call(self._store, file, key, digest, replace)
+        if isinstance(source, Path):
+            with await asyncio.to_thread(source.open, "rb") as file:
+                return await self.store(file, key, digest, replace=replace)
+        return await self._call(self._store, source, key, digest, replace)
 
     async def digest(self, key: str) -> str | None:
         """SHA-256 of a stored object by reading it; None when there is none."""

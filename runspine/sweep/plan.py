@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runspine.code.placement import PlacedCode
 from runspine.errors import InvalidError, Violation
 from runspine.spec.nearest import not_accepted
 from runspine.spec.plain import to_plain
-from runspine.spec.run_file import build_spec, override, read_bytes, seed_nodes
+from runspine.spec.run_file import build_spec, check_readers, override, read_bytes, seed_nodes
 from runspine.spec.strict_yaml import MAX_BYTES, ListNode, MapNode, Node, Scalar, read_yaml
 from runspine.sweep.space import (
     Axis,
@@ -59,12 +60,16 @@ class SweepPlan:
     rungs: int
     # Env steps of a run, by which its progress is measured; 0 when not given.
     budget: int
+    # Stored code of its programs; it is the same for all trials.
+    code: PlacedCode | None = None
 
     def spec(self, number: int, point: Point, seed: int) -> RunSpec:
         """Spec of one trial and seed; deterministic."""
         nodes = {axis.path: axis.node(point[axis.path]) for axis in self.axes}
         seeded = {**nodes, "seed": Scalar(str(seed), False, "seeds")}
         spec = build_spec(self.base, seeded, folder=self.folder, source=self.source)
+        if self.code is not None:
+            self.code.apply(spec)
         spec.labels.update(self.labels | {"trial": str(number)})
         if spec.name:
             spec.name = f"{spec.name}-{number:03d}" + (f"-s{seed}" if len(self.seeds) > 1 else "")
@@ -156,6 +161,9 @@ class _PlanReader:
         base = self._example(axes)
         self._check(fields, axes, base)
         self._raise()
+        search = self.given["search"]
+        wheres = {axis.path: getattr(search, "where", "") for axis in axes}
+        check_readers(base, wheres, "search", self.path.parent, str(self.path))
         if fields["sampler"] == "grid":
             size = math.prod(len(axis.values() or []) for axis in axes)
             fields["trials"] = min(fields["trials"], size) if "trials" in self.given else size

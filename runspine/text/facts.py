@@ -49,6 +49,8 @@ def progress_parts(progress: Progress) -> list[str]:
         words.append(f"step {progress.step:,}")
     if progress.HasField("mean_return"):
         words.append(f"mean return {number(progress.mean_return)}")
+    elif progress.agent_returns:
+        words.append(f"mean returns {agent_returns_text(progress)}")
     if progress.episodes:
         words.append(f"{progress.episodes:,} episode{'s' if progress.episodes > 1 else ''}")
     if progress.HasField("evaluation"):
@@ -62,6 +64,13 @@ def progress_parts(progress: Progress) -> list[str]:
     if progress.held_back:
         words.append(f"held back: {escaped(progress.held_back)} ({span(progress.held_back_seconds)} so far)")
     return words
+
+
+def agent_returns_text(progress: Progress, most: int = 4) -> str:
+    """player_0 20, player_1 -20, and 2 more"""
+    agents = sorted(progress.agent_returns)
+    words = [f"{escaped(agent)} {number(progress.agent_returns[agent])}" for agent in agents[:most]]
+    return ", ".join(words) + (f", and {len(agents) - most} more" if len(agents) > most else "")
 
 
 def join_fitting(words: list[str], room: int) -> str:
@@ -82,6 +91,10 @@ def counts_text(counts: Counts) -> str:
     ]
     if counts.malformed:
         parts.append(f"{counts.malformed:,} malformed lines")
+    if counts.dropped:
+        parts.append(f"{counts.dropped:,} not recorded")
+    if counts.not_finite:
+        parts.append(f"{counts.not_finite:,} NaN or infinite")
     return ", ".join(parts)
 
 
@@ -180,6 +193,9 @@ DESCRIPTIONS: dict[str, Callable[[Any], str]] = {
     ),
     "worker_offline": lambda f: f"worker {f.worker_id} is offline{_because(f.reason)}",
     "folders_removed": _folders,
+    "subject_released": lambda f: (
+        f"quarantine of positions {f.first} to {f.last} ended{_by(f.released_by)}{_because(f.reason)}"
+    ),
     **artifact_facts.DESCRIPTIONS,
 }
 

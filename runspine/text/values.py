@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterable
@@ -45,6 +46,12 @@ def middle_cut(text: str, width: int) -> str:
         return text
     front = (width - 1) // 2
     return f"{text[:front]}…{text[len(text) - (width - 1 - front) :]}"
+
+
+def extremes(lows: Iterable[float], highs: Iterable[float]) -> tuple[float, float]:
+    """The lowest and the highest value, without those that are not a number; NaN when there is none."""
+    low = min((value for value in lows if not math.isnan(value)), default=math.nan)
+    return low, max((value for value in highs if not math.isnan(value)), default=math.nan)
 
 
 def short_ids(ids: Iterable[str], least: int = 12) -> dict[str, str]:

@@ -8,6 +8,7 @@ from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.services.artifacts.calls.context import CallContext
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.edges.checker import ObjectChecker
+from runspine.services.artifacts.edges.code_store import CodeStore
 from runspine.services.artifacts.edges.command_handler import CommandHandler
 from runspine.services.artifacts.edges.imports import Imports
 from runspine.services.artifacts.edges.indexer import Indexer
@@ -48,18 +49,29 @@ class Assembly:
         self._scrubber = ObjectScrubber(blobs, catalog, verification, speed, interval)
         pruner = Pruner(catalog, handler)
         self._janitor = Janitor(catalog, projector, pruner, store, lease, settings.janitor_seconds)
+        code = CodeStore(blobs, catalog, settings.orphan_grace_seconds)
         self._inventory = Inventory(
             blobs,
             catalog,
             handler,
             store,
+            code,
             grace=settings.orphan_grace_seconds,
             disk=settings.s3_sync_dir,
         )
         imports = Imports(blobs, handler, settings.import_mib << 20)
         undo = PruneUndo(catalog, handler, store, verification)
         self.context = CallContext(
-            catalog, blobs, handler, verification, pruner, undo, imports, self._inventory, self._scrubber
+            catalog,
+            blobs,
+            handler,
+            verification,
+            pruner,
+            undo,
+            imports,
+            self._inventory,
+            self._scrubber,
+            code,
         )
 
     async def run(self) -> None:

@@ -26,7 +26,9 @@ class DashboardSettings(ServiceSettings):
         SecretStr(""), description="token of scope read, with which the dashboard watches all runs"
     )
     tokens_file: Path | None = Field(
-        None, description="JSON list of {name, sha256, scope} that may log in; unset: anybody, on loopback"
+        None,
+        description="JSON list of {name, sha256, scope, expires, revoked} that may log in; "
+        "read again when it changes; unset: anybody, on loopback",
     )
     dashboard_dir: Path = Field(Path("var/dashboard"), description="folder of the users' presets")
     http_tls_cert: Path | None = Field(None, description="certificate chain of the web page, PEM")

@@ -11,8 +11,10 @@ from runspine.eventlog import EventLog
 from runspine.eventlog.connection import NatsConnection
 from runspine.rpc.server import serving
 from runspine.services.telemetry.edges.batches import BatchReader
+from runspine.services.telemetry.edges.cross_run_sql import CrossRunSql
 from runspine.services.telemetry.edges.log_lines import LogReader
 from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
+from runspine.services.telemetry.edges.points import PointReader
 from runspine.services.telemetry.edges.queries import QueryRunner
 from runspine.services.telemetry.edges.run_lookup import RunLookup
 from runspine.services.telemetry.edges.run_views import RunViews
@@ -46,7 +48,13 @@ async def serve_queries(
             settings.sql_seconds,
         )
         servicer = TelemetryServicer(
-            batches, QueryRunner(views, store), LogReader(batches), sql, settings.follow_mib << 20
+            batches,
+            QueryRunner(views, store),
+            LogReader(batches),
+            sql,
+            CrossRunSql(sql, views, runs, settings.sql_seconds),
+            PointReader(views, store),
+            settings.follow_mib << 20,
         )
         async with serving(
             settings, [SERVICE], lambda server: add_TelemetryServiceServicer_to_server(servicer, server)

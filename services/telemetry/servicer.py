@@ -14,9 +14,11 @@ from runspine.eventlog.subjects import is_token
 from runspine.rpc.errors import InvalidInputError, translate_errors
 from runspine.services.telemetry.core.rows import EPISODES, EVALUATIONS, METRICS, STEPS
 from runspine.services.telemetry.edges.batches import BatchReader, ReadBatch
+from runspine.services.telemetry.edges.cross_run_sql import CrossRunSql
 from runspine.services.telemetry.edges.log_lines import LogReader
 from runspine.services.telemetry.edges.log_search import LogSearch
 from runspine.services.telemetry.edges.metrics import FOLLOWERS, LINES, STREAMS
+from runspine.services.telemetry.edges.points import PointReader
 from runspine.services.telemetry.edges.queries import MAX_SERIES, QueryRunner
 from runspine.services.telemetry.edges.segment_store import SegmentGoneError, SegmentNotStoredError
 from runspine.services.telemetry.edges.sql import SqlRunner
@@ -29,6 +31,7 @@ MAX_POINTS = 100_000
 MAX_EPISODES = 1000
 MAX_LINES = 100_000
 MAX_ROWS = 1_000_000
+MAX_SQL_RUNS = 10_000
 MAX_QUERY = 100_000
 MAX_TEXT = 10_000
 # A page token with more digits is invalid.
@@ -46,6 +49,8 @@ class TelemetryServicer(TelemetryServiceServicer):
         queries: QueryRunner,
         logs: LogReader,
         sql: SqlRunner,
+        cross_run_sql: CrossRunSql,
+        points: PointReader,
         window_bytes: int,
     ) -> None:
         self._batches = batches
@@ -53,6 +58,8 @@ class TelemetryServicer(TelemetryServiceServicer):
         self._queries = queries
         self._search = LogSearch(logs)
         self._sql = sql
+        self._cross_run_sql = cross_run_sql
+        self._points = points
         self._window_bytes = window_bytes
 
     async def StreamLogs(
@@ -146,6 +153,16 @@ class TelemetryServicer(TelemetryServiceServicer):
         )
         return wire.QueryMetricsResponse(series=series)
 
+    async def ReadPoints(
+        self, request: wire.ReadPointsRequest, context: Any
+    ) -> AsyncIterator[wire.ReadPointsResponse]:
+        _check_run(request.run_id)
+        _check("names", len(request.names), MAX_SERIES)
+        found = self._points.read(request.run_id, request.names, request.with_times, request.after)
+        async with aclosing(found):
+            async for answer in _translated(found):
+                yield answer
+
     async def ListEpisodes(
         self, request: wire.ListEpisodesRequest, context: Any
     ) -> wire.ListEpisodesResponse:
@@ -184,10 +201,15 @@ class TelemetryServicer(TelemetryServiceServicer):
                 yield answer
 
     async def Sql(self, request: wire.SqlRequest, context: Any) -> AsyncIterator[wire.SqlResponse]:
-        _check_run(request.run_id)
         _check("max_rows", request.max_rows, MAX_ROWS)
         _check_length("query", request.query, MAX_QUERY)
-        answers = self._sql.query(request.run_id, request.query, request.max_rows or 10_000)
+        rows = request.max_rows or 10_000
+        if request.run_ids:
+            _check_runs(request)
+            answers = self._cross_run_sql.query(request.run_ids, request.query, rows)
+        else:
+            _check_run(request.run_id)
+            answers = self._sql.query(request.run_id, request.query, rows)
         async with aclosing(answers):
             async for piece in _translated(answers):
                 yield wire.SqlResponse(arrow=piece)
@@ -204,6 +226,15 @@ class TelemetryServicer(TelemetryServiceServicer):
 def _check_run(run_id: str) -> None:
     if not is_token(run_id):
         raise InvalidInputError([Violation("run_id", f"{run_id!r} is not a run's id")])
+
+
+def _check_runs(request: wire.SqlRequest) -> None:
+    _check("run_ids", len(request.run_ids), MAX_SQL_RUNS)
+    if request.run_id:
+        raise InvalidInputError([Violation("run_id", "is given besides run_ids: leave one of them out")])
+    for number, run_id in enumerate(request.run_ids):
+        if not is_token(run_id):
+            raise InvalidInputError([Violation(f"run_ids[{number}]", f"{run_id!r} is not a run's id")])
 
 
 def _check(field: str, value: int, limit: int) -> None:

@@ -42,8 +42,12 @@ def main() -> int:
 
 def answer(task: dict[str, Any]) -> None:
     database = duckdb.connect(":memory:")
-    for kind, variants in task["files"].items():
+    for kind, variants in task.get("files", {}).items():
         make_view(database, kind, variants, task["cutoffs"])
+    for name, path in task.get("tables", {}).items():
+        database.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet({[path]!r})')
+    for kind, joined in task.get("joined", {}).items():
+        make_joined_view(database, kind, joined)
     lock_down(database, task)
     statements = database.extract_statements(task["query"])
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -77,6 +81,30 @@ def make_view(
         database.execute(f'CREATE VIEW "{kind}" AS {" UNION ALL BY NAME ".join(parts)}')
 
 
+def make_joined_view(database: duckdb.DuckDBPyConnection, kind: str, joined: dict[str, Any]) -> None:
+    """A view of one kind over many runs: the name of a file gives its run."""
+    rule = COUNTERS.get(kind, "true")
+    visible = (
+        f"c.cutoff IS NULL OR (c.cutoff >= 0 AND {rule.format('c.cutoff')})" if kind in COUNTERS else "true"
+    )
+    database.execute(
+        f'CREATE VIEW "{kind}" AS SELECT s.run_id, r.* EXCLUDE (filename) '
+        f"FROM read_parquet({joined['files']!r}, filename = true) r "
+        f"JOIN read_parquet({[joined['sources']]!r}) s ON s.file = r.filename "
+        f"LEFT JOIN read_parquet({[joined['cutoffs']]!r}) c ON c.run_id = s.run_id AND c.attempt = r.attempt "
+        f"WHERE {visible}"
+    )
+
+
+def task_paths(task: dict[str, Any]) -> list[str]:
+    """Every file that the query may read."""
+    paths = [path for variants in task.get("files", {}).values() for group in variants for path in group]
+    paths += task.get("tables", {}).values()
+    for joined in task.get("joined", {}).values():
+        paths += [*joined["files"], joined["sources"], joined["cutoffs"]]
+    return paths
+
+
 def visible_rows(kind: str, cutoffs: dict[str, int]) -> str:
     """Condition for rows that no later attempt supersedes."""
     rule = COUNTERS.get(kind)
@@ -95,8 +123,7 @@ def visible_rows(kind: str, cutoffs: dict[str, int]) -> str:
 
 def lock_down(database: duckdb.DuckDBPyConnection, task: dict[str, Any]) -> None:
     """Allow only the given files to be read, and no setting to be changed."""
-    paths = [path for variants in task["files"].values() for group in variants for path in group]
-    database.execute(f"SET allowed_paths = {paths!r}")
+    database.execute(f"SET allowed_paths = {task_paths(task)!r}")
     database.execute(f"SET memory_limit = '{int(task['memory_mib'])}MiB'")
     database.execute("SET threads = 1")
     database.execute("SET autoinstall_known_extensions = false")

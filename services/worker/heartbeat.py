@@ -9,8 +9,11 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+import structlog
+
 from runspine import __version__
 from runspine.clock import now_micros
+from runspine.eventlog import CorruptError
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.subjects import beat_subject, worker_subject
 from runspine.runners import Runner
@@ -22,6 +25,11 @@ from runspine.services.worker.settings import WorkerSettings
 from runspine.tasks import cancel_and_wait
 from runspine.wire.v1.facts_pb2 import Capacity, Fact, Progress, WorkerOffline, WorkerOnline
 from runspine.wire.v1.run_pb2 import AttemptBeat, Beat, CachedDataset, MachineStatus, Waiting
+
+log = structlog.get_logger()
+
+# Pause before a worker with a quarantined subject announces itself again.
+QUARANTINE_SECONDS = 10.0
 
 
 class HeldAttempt(Protocol):
@@ -50,9 +58,22 @@ class Heartbeat:
 
     async def online(self, runners: Mapping[str, Runner], capacity: Capacity) -> None:
         """Record WorkerOnline; again once the envs that its runners know have been listed."""
-        unknown = await self._online(runners, capacity)
+        try:
+            unknown = await self._online(runners, capacity)
+        except CorruptError as error:
+            log.error("worker.quarantined", worker_id=self._settings.worker_id, error=str(error))
+            self._listing = asyncio.create_task(self._online_later(runners, capacity), name="announce")
+            return
         if unknown:
             self._listing = asyncio.create_task(self._list_envs(unknown, runners, capacity), name="envs")
+
+    async def _online_later(self, runners: Mapping[str, Runner], capacity: Capacity) -> None:
+        """Record it once the worker's subject is released. Offers are claimed meanwhile."""
+        while True:
+            await asyncio.sleep(QUARANTINE_SECONDS)
+            with contextlib.suppress(CorruptError):
+                await self._list_envs(await self._online(runners, capacity), runners, capacity)
+                return
 
     async def leave(self) -> None:
         """Stop listing envs."""
@@ -94,7 +115,10 @@ class Heartbeat:
     async def offline(self, reason: str) -> None:
         """Record WorkerOffline."""
         fact = WorkerOffline(worker_id=self._settings.worker_id, reason=reason)
-        await self._append(Fact(at=now_micros(), worker_offline=fact))
+        try:
+            await self._append(Fact(at=now_micros(), worker_offline=fact))
+        except CorruptError as error:
+            log.error("worker.quarantined", worker_id=self._settings.worker_id, error=str(error))
 
     async def beat(
         self,

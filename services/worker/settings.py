@@ -90,6 +90,11 @@ class WorkerSettings(ServiceSettings):
     dataset_cache_mib: float = Field(
         20_480, ge=0, description="datasets kept on disk for the next run, in MiB; then the oldest is evicted"
     )
+    code_cache_mib: float = Field(
+        2048,
+        ge=0,
+        description="code of runs kept on disk for the next run, in MiB; then the oldest is evicted",
+    )
     worker_sandbox: bool = Field(
         False,
         description="run trainers in a bubblewrap sandbox; a worker that cannot does not start",

@@ -203,7 +203,11 @@ class Worker:
 
     def _start_upkeep(self) -> list[asyncio.Task[None]]:
         """Measure the machine, report caches, sweep directories of runs. A failure of these ends no run."""
-        works = {"machine": self.machine.run(), "caches": self._cache_reports.run()}
+        works = {
+            "machine": self.machine.run(),
+            "caches": self._cache_reports.run(),
+            "provenance": self._claimer.warm(),
+        }
         if not self._settings.worker_only_run:
             works["sweep"] = self._make_sweep().run()
         tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]

@@ -72,6 +72,29 @@ def test_a_sweep_is_one_group(shell: Shell) -> None:
     assert listed["total"] == 4
 
 
+def test_runs_are_found_by_what_their_program_was_given(shell: Shell, tmp_path: Path) -> None:
+    script = (
+        "import argparse; p = argparse.ArgumentParser(); p.add_argument('--lr', type=float); p.parse_args()"
+    )
+    (tmp_path / "train.py").write_text(script)
+    (tmp_path / "run.yaml").write_text(
+        "runner: script\ncommand: [python, train.py, --lr, '{params.lr}']\nlabels: {of: where}\n"
+        "sweep: {params.lr: [1e-4, 1e-2]}\n"
+    )
+    for run in shell.json("submit", str(tmp_path / "run.yaml"))["runs"]:
+        shell.until(run["run"]["id"], "completed")
+    for field in ("params.lr", "config.lr"):
+        arguments = ("ls", "--label", "of=where", "--where", f"{field}<1e-3", "--columns", "config.lr")
+        (found,) = shell.json(*arguments)["runs"]
+        assert found["columns"] == {"config.lr": 1e-4}
+        assert "0.0001" in shell(*arguments).stdout
+    (tmp_path / "run.yaml").write_text(
+        "runner: script\ncommand: [python, train.py]\nsweep: {params.lr: [1, 2]}\n"
+    )
+    refused = shell("submit", str(tmp_path / "run.yaml"), code=2)
+    assert "sweep.params.lr: nothing reads it" in refused.stderr
+
+
 def test_cancel_waits_for_the_end(shell: Shell) -> None:
     run_id = shell.submit("examples/hello.yaml", "--set", HELLO.format(600))
     shell.until(run_id, "running")

@@ -15,6 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
+from runspine.sdk.batch.frames import frame
 from runspine.services.telemetry.core.manifest import pack
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.manifest_pb2 import Manifest
@@ -179,6 +180,27 @@ def _line() -> st.SearchStrategy[bytes]:
     return spoken | changed(spoken) | printed | st.binary(max_size=60)
 
 
+def _frame() -> st.SearchStrategy[bytes]:
+    """Frames of steps whose columns are as long as they state, and some that are not."""
+
+    @st.composite
+    def made(draw: Any) -> bytes:
+        slots, rows = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+        whole = draw(st.integers(0, slots))
+        flags = bytes(draw(st.lists(st.integers(0, 4), min_size=rows * slots, max_size=rows * slots)))
+        header = {
+            "type": "grid", "slot": draw(st.integers(0, 9)), "slots": slots, "whole": whole, "rows": rows,
+            "end": "", "global_step": draw(st.integers(0, 99)), "same_step": draw(st.booleans()),
+            "columns": [["reward", "<f4", []], ["action", "|u1", [2]]], "t0": 1.0, "t1": 2.0,
+        }  # fmt: skip
+        header |= draw(st.dictionaries(st.sampled_from(sorted(header)), st.integers(-1, 1 << 33), max_size=1))
+        size = slots * 20 + rows * slots * 4
+        data = [bytes(draw(st.integers(size - 1, size)) if draw(st.booleans()) else size), flags]
+        return frame(header, [*data, bytes(rows * whole * 2)])
+
+    return made()
+
+
 def _archive() -> st.SearchStrategy[bytes]:
     names = st.text(max_size=12) | st.sampled_from(
         ["../x", "/x", "a/../../x", "data.pkl", "model/data.pkl", "a"]
@@ -222,6 +244,7 @@ def inputs(target: str) -> st.SearchStrategy[bytes]:
     )
     part = st.sampled_from(["..", ".", "a", "link", "/", "\0", "~", "\\"]) | st.text(max_size=5)
     near: dict[str, st.SearchStrategy[bytes]] = {
+        "frames": st.lists(st.one_of(_frame(), changed(_frame()), _line()), max_size=5).map(b"".join),
         "protocol": st.lists(_line(), max_size=6).map(b"\n".join),
         "runfile": yaml,
         "sweepfile": yaml,

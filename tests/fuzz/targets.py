@@ -27,6 +27,7 @@ from runspine.services.orchestrator.core.spec_rules import violations, with_defa
 from runspine.services.telemetry.core.manifest import ManifestChainError
 from runspine.services.telemetry.core.manifest import unpack as unpack_manifest
 from runspine.services.worker.artifacts.intents import UploadRefusedError, resolve_inside
+from runspine.services.worker.protocol.frame_splitter import Frame, FrameSplitter
 from runspine.services.worker.runners.script import ScriptRunner
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
 from runspine.spec.plain import to_plain
@@ -54,6 +55,25 @@ def protocol(data: bytes) -> None:
     for record in recording.cut(AT + len(lines), final=True):
         Batch.FromString(record.payload)
     recording.note(AT)
+
+
+def frames(data: bytes) -> None:
+    """Whatever is on a trainer's descriptor, however it is cut: steps count once, batches are readable."""
+    found = []
+    for chunk in (len(data) or 1, 7):
+        recording, splitter = BatchAssembler("run", 1, RunSpec(total_steps=1000)), FrameSplitter()
+        parts = [data[start : start + chunk] for start in range(0, len(data), chunk)]
+        items = [item for part in parts for item in splitter.feed(part)] + list(splitter.finish())
+        for item in items:
+            if isinstance(item, Frame):
+                recording.take_frame(item, AT)
+            else:
+                recording.take(item, STDOUT, AT)
+        batches = [Batch.FromString(record.payload) for record in recording.cut(AT, final=True)]
+        steps = sum(block.count for batch in batches for block in batch.steps.blocks)
+        assert steps == recording.counts.steps
+        found.append((items, steps))
+    assert found[0] == found[1], "it depends on where chunks end"
 
 
 def runfile(data: bytes) -> None:
@@ -162,5 +182,5 @@ def manifest(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     one.__name__: one
-    for one in (protocol, runfile, sweepfile, request, artifact, imports, events, exported, manifest)
+    for one in (protocol, frames, runfile, sweepfile, request, artifact, imports, events, exported, manifest)
 }

@@ -54,6 +54,20 @@ class Shell:
         received = self.json("submit", *options, "--", sys.executable, "-c", script)
         return [one["run"]["id"] for one in received["runs"]]
 
+    def quarantined(self) -> list[dict[str, Any]]:
+        """The subjects that are quarantined."""
+        done = subprocess.run(
+            [sys.executable, "-m", "runspine", "events", "quarantined", "--json"],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        found: list[dict[str, Any]] = json.loads(done.stdout)["quarantines"]
+        assert done.returncode == bool(found), done.stderr
+        return found
+
     def ready(self) -> None:
         """Wait until every part answers again."""
         deadline = time.monotonic() + 60

@@ -2,24 +2,31 @@
 
 python -m tests.simulation --seconds 60                    search, and report what was reached
 python -m tests.simulation --kind log --seed 276 --trace   one schedule, with its messages
+python -m tests.simulation --kind log --seed 276 --shrink  the smallest part of it that fails, to be kept
+python -m tests.simulation --kept                          the schedules that once failed
 python -m tests.simulation --table                         each fault of reinjected.py until it is found
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import statistics
 import sys
 
-from tests.simulation.campaign import KINDS, Report, run_campaign, run_schedule, run_seeds
+from tests.simulation.campaign import KINDS, Report, kept_seeds, run_campaign, run_schedule, run_seeds, shrunk
+from tests.simulation.plan import Plan, parse_plan
 from tests.simulation.reinjected import INJECTIONS
-from tests.simulation.world import quiet
+from tests.simulation.world import quiet, silence
 
+# Of personality(2).
+ADDR_NO_RANDOMIZE = 0x0040000
 # Below this many schedules of a kind, a branch that was not reached is no news.
 ENOUGH = 3000
+# Failed schedules of a search that are shrunk.
+SHRUNK = 1
 SEARCHES = 3
-SEARCH_SECONDS = 600.0
 
 
 def main() -> int:
@@ -30,20 +37,30 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this schedule")
     parser.add_argument("--seeds", type=int, nargs="*", default=[], help="replay these schedules")
     parser.add_argument("--first", type=int, default=1, help="seed of a search")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of a search")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of a search")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of a search, at most")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes of a search")
     parser.add_argument("--inject", default="", choices=["", *INJECTIONS], help="a fault to switch back on")
     parser.add_argument("--until-found", action="store_true", help="end a search with the first violation")
+    parser.add_argument("--plan", default="", help="replay a shrunk schedule, as --shrink writes it")
+    parser.add_argument("--shrink", action="store_true", help="leave out what a failure does not need")
+    parser.add_argument("--kept", action="store_true", help="replay kept_seeds.txt")
     parser.add_argument("--trace", action="store_true", help="print the messages of a replay")
     parser.add_argument("--table", action="store_true", help="search for each fault of reinjected.py")
+    parser.add_argument("--only", default="", help="faults of a table, separated by commas")
     options = parser.parse_args()
+    # Coroutines of a schedule are collected at some time after it, and have no loop to run on.
+    silence()
     if options.table:
-        return table()
+        return table(options.only.split(",") if options.only else list(INJECTIONS), options.seconds)
     kinds = [options.kind] if options.kind else sorted(KINDS)
     seeds = options.seeds if options.seed is None else [options.seed]
+    if options.plan:
+        return replay(parse_plan(options.plan), options.inject, options.trace)
+    if options.kept:
+        return max(replay(plan, options.inject, options.trace) for plan, _ in kept_seeds())
     if seeds:
-        chosen = [(kind, seed) for kind in kinds for seed in seeds]
-        return max(replay(kind, seed, options.inject, options.trace) for kind, seed in chosen)
+        plans = [Plan(kind, seed) for kind in kinds for seed in seeds]
+        return max(replay(plan, options.inject, options.trace, options.shrink) for plan in plans)
     if options.inject:
         seeds = range(options.first, 10**9)
         report = run_seeds(kinds[0], seeds, options.seconds, options.inject, options.until_found)
@@ -52,17 +69,27 @@ def main() -> int:
     return show(report, options.inject)
 
 
-def replay(kind: str, seed: int, inject: str, trace: bool) -> int:
+def replay(plan: Plan, inject: str, trace: bool, smaller: bool = False) -> int:
     with quiet():
-        world = run_schedule(kind, seed, inject, trace)
+        world = run_schedule(plan, inject, trace)
     for line in world.loop.lines or ():
         print(line)
-    print(
-        f"{kind} {seed}: {world.loop.now:.3f} virtual s, {world.loop.callbacks} callbacks, {world.digest()}"
-    )
+    print(f"{plan}: {world.loop.now:.3f} virtual s, {world.loop.callbacks} callbacks, {world.digest()}")
     for problem in world.problems:
         print(f"  {problem}")
+    if smaller and world.problems:
+        show_shrunk(plan, inject)
     return 1 if world.problems else 0
+
+
+def show_shrunk(plan: Plan, inject: str) -> None:
+    """The line for kept_seeds.txt, and what is left of the schedule."""
+    small = shrunk(plan, inject)
+    with quiet():
+        world = run_schedule(small, inject)
+    left = [part for part, taken in world.parts.items() if taken]
+    print(f"shrunk from {len(world.parts)} faults and calls to {len(left)}: {', '.join(left)}")
+    print(f"kept_seeds.txt: {small}: {world.problems[0]}")
 
 
 def show(report: Report, inject: str = "") -> int:
@@ -78,39 +105,44 @@ def show(report: Report, inject: str = "") -> int:
     if missed:
         print(f"never reached: {', '.join(missed)}")
     also = f" --inject {inject}" if inject else ""
-    for kind, seed, problems in report.failed:
-        print(f"FAILED: python -m tests.simulation --kind {kind} --seed {seed}{also}")
+    for plan, problems in report.failed:
+        print(f"FAILED: python -m tests.simulation --kind {plan.kind} --seed {plan.seed}{also}")
         for problem in problems:
             print(f"  {problem}")
+    for plan, _ in report.failed[:SHRUNK]:
+        show_shrunk(plan, inject)
     print(f"{len(report.failed)} violations")
     searched = all(number >= ENOUGH for number in report.schedules.values())
     return 1 if report.failed or (missed and searched and not inject) else 0
 
 
-def table() -> int:
+def table(names: list[str], most_seconds: float) -> int:
     """For each fault: in how many searches it was found, after how many schedules and seconds."""
     print(f"{'fault':22} {'kind':8} {'found':>6} {'schedules':>10} {'seconds':>8}  first problem")
     missing = 0
-    for name, (_, kind) in INJECTIONS.items():
+    for name in names:
+        kind = INJECTIONS[name][1]
         found: list[Report] = []
         for search in range(SEARCHES):
             first = 1 + search * 1_000_000
-            report = run_seeds(kind, range(first, first + 10**6), SEARCH_SECONDS, name, stop=True)
+            report = run_seeds(kind, range(first, first + 10**6), most_seconds, name, stop=True)
             if report.failed:
                 found.append(report)
         missing += len(found) < SEARCHES
         counts = [report.schedules.total() for report in found]
         median = statistics.median(counts) if counts else 0
         seconds = statistics.median([report.seconds for report in found]) if found else 0.0
-        problem = found[0].failed[0][2][0] if found else "-"
+        problem = found[0].failed[0][1][0] if found else "-"
         hits = f"{len(found)}/{SEARCHES}"
         print(f"{name:22} {kind:8} {hits:>6} {median:>10.0f} {seconds:>8.1f}  {problem[:70]}", flush=True)
     return 1 if missing else 0
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        # The order of sets of text is part of a schedule.
-        os.environ["PYTHONHASHSEED"] = "0"
+    if os.environ.get("RUNSPINE_SIMULATION") != "1":
+        # The order of sets of text is part of a schedule, and so is that of maps in messages of protobuf,
+        # which follows from addresses in memory.
+        os.environ |= {"PYTHONHASHSEED": "0", "RUNSPINE_SIMULATION": "1"}
+        ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
     sys.exit(main())

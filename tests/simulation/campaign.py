@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -10,18 +11,51 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runspine.eventlog.server_errors import TABLE, Verdict
 from tests.simulation.control import run_control_schedule
 from tests.simulation.log_writers import run_log_schedule
+from tests.simulation.plan import Plan, parse_plan, shrink
 from tests.simulation.reinjected import INJECTIONS
+from tests.simulation.storage import run_artifacts_schedule, run_telemetry_schedule
 from tests.simulation.world import World, discard_garbage, quiet
 
-KINDS: dict[str, Callable[[int, bool], World]] = {"control": run_control_schedule, "log": run_log_schedule}
+KINDS: dict[str, Callable[[Plan, bool], World]] = {
+    "artifacts": run_artifacts_schedule,
+    "control": run_control_schedule,
+    "log": run_log_schedule,
+    "telemetry": run_telemetry_schedule,
+}
+# Schedules that are run to shrink one.
+SHRINK_TRIES = 120
 KEPT_SEEDS = Path(__file__).with_name("kept_seeds.txt")
 # What each kind of schedule must reach; a long campaign that misses one has not searched.
 EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
+    "artifacts": (
+        "artifacts.kept",
+        "artifacts.pruned",
+        "attempt.declared_lost",
+        "s3.500",
+        "s3.503",
+        "s3.not_found_yet",
+        "s3.process_killed_at_a_request",
+        "s3.reply_lost",
+        "snapshot.behind",
+        "upload.resumed",
+    ),
+    "telemetry": (
+        "attempt.declared_lost",
+        "ingest.commit_lost",
+        "s3.process_killed_at_a_request",
+        "s3.reply_lost",
+        "spool.dropped",
+        "telemetry.batch_stored_late",
+        "telemetry.run_complete",
+        "telemetry.run_resumed",
+    ),
     "control": (
         "attempt.declared_lost",
         "attempt.fenced",
+        "attempt.late_exit_fenced",
         "attempt.stopped",
         "board.behind",
         "call.cancel.ok",
@@ -67,6 +101,8 @@ EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
         "publisher.resend",
         "publisher.answer_behind",
         "start.again",
+        "writer.follower_frozen",
+        *(f"nats.{code}" for code, row in TABLE.items() if row.verdict is Verdict.RETRY),
     ),
 }
 
@@ -79,18 +115,18 @@ class Report:
     callbacks: int = 0
     virtual_seconds: float = 0.0
     reached: Counter[str] = field(default_factory=Counter)
-    failed: list[tuple[str, int, list[str]]] = field(default_factory=list)
+    failed: list[tuple[Plan, list[str]]] = field(default_factory=list)
     seconds: float = 0.0
     # Of processors: what a machine that is busy with other work does not change.
     cpu_seconds: float = 0.0
 
-    def add(self, kind: str, world: World) -> None:
-        self.schedules[kind] += 1
+    def add(self, world: World) -> None:
+        self.schedules[world.plan.kind] += 1
         self.callbacks += world.loop.callbacks
         self.virtual_seconds += world.loop.now
         self.reached.update(world.reached)
         if world.problems:
-            self.failed.append((kind, world.seed, world.problems))
+            self.failed.append((world.plan, world.problems))
 
     def merge(self, other: Report) -> None:
         self.schedules.update(other.schedules)
@@ -110,10 +146,29 @@ def injection(name: str) -> AbstractContextManager[None]:
     return INJECTIONS[name][0]() if name else nullcontext()
 
 
-def run_schedule(kind: str, seed: int, inject: str = "", trace: bool = False) -> World:
+def run_schedule(plan: Plan, inject: str = "", trace: bool = False) -> World:
     """One schedule. Call within `quiet`."""
     with injection(inject):
-        return KINDS[kind](seed, trace)
+        return KINDS[plan.kind](plan, trace)
+
+
+def shrunk(plan: Plan, inject: str = "", tries: int = SHRINK_TRIES) -> Plan:
+    """The smallest part of a failing schedule that was found to fail in the same way."""
+    with quiet():
+        whole = run_schedule(plan, inject)
+        sort = problem_sort(whole.problems[0])
+
+        def fails(candidate: Plan) -> bool:
+            world = run_schedule(candidate, inject)
+            discard_garbage()
+            return any(problem_sort(found) == sort for found in world.problems)
+
+        return shrink(plan, list(whole.parts), fails, tries)
+
+
+def problem_sort(problem: str) -> str:
+    """What kind of problem it is, without ids, numbers and times."""
+    return re.sub(r"[0-9A-Z]{26}|[0-9a-f]{8,}|[0-9.]+", "#", problem.partition("\n")[0])[:60]
 
 
 def run_seeds(
@@ -123,7 +178,7 @@ def run_seeds(
     report, began, cpu = Report(), time.monotonic(), time.process_time()
     with quiet():
         for seed in seeds:
-            report.add(kind, run_schedule(kind, seed, inject))
+            report.add(run_schedule(Plan(kind, seed), inject))
             discard_garbage()
             if time.monotonic() - began >= seconds or (stop and report.failed):
                 break
@@ -147,9 +202,9 @@ def run_campaign(kinds: list[str], first: int, seconds: float, jobs: int) -> Rep
     return whole
 
 
-def kept_seeds() -> Iterator[tuple[str, int, str]]:
-    """Schedules that once failed: kind, seed, and what they had found."""
+def kept_seeds() -> Iterator[tuple[Plan, str]]:
+    """Schedules that once failed, and what they had found."""
     for line in KEPT_SEEDS.read_text().splitlines():
         if line and not line.startswith("#"):
-            kind, seed, why = line.split(None, 2)
-            yield kind, int(seed), why
+            schedule, _, why = line.partition(": ")
+            yield parse_plan(schedule), why

@@ -31,7 +31,7 @@ from runspine.tasks import run_together
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.spec_pb2 import Retry, RunSpec
-from tests.histories.callers import CALLS, Caller, Meeting
+from tests.histories.callers import Caller, Meeting
 from tests.histories.calls import Call
 from tests.histories.recorder import RecordedStub
 from tests.model.trace import ENDINGS
@@ -39,6 +39,8 @@ from tests.simulation.calls import Exchange, SimulatedStub
 from tests.simulation.faults import Faults
 from tests.simulation.hosts import RUNNER, Hosts, SimulatedRunner, simulated_hosts
 from tests.simulation.loop import StuckError
+from tests.simulation.plan import Plan
+from tests.simulation.s3.link import answering
 from tests.simulation.verdict import Verdict
 from tests.simulation.world import World, here
 
@@ -49,6 +51,8 @@ CALLING_SECONDS = 4.0
 FAULT_SECONDS = 6.0
 VIRTUAL_SECONDS = 400.0
 TIMEOUTS = LeaseTimeouts(4.0, 14.0)
+# More calls that may be refused, and more reads after them, than clients usually make.
+CALLS = {"submit": 1.0, "again": 0.5, "get": 3.0, "list": 2.0, "priority": 2.5, "labels": 2.0, "cancel": 0.5}
 
 
 class Recorded:
@@ -81,14 +85,11 @@ def _spec(number: int) -> RunSpec:
 class SimulatedCaller(Caller):
     """A client that calls at random, on a simulated stub."""
 
-    def __init__(self, meeting: Meeting, session: str, seed: int) -> None:
-        self._meeting = meeting
-        self._session = session
-        self._chance = Random(f"{seed} {session}")
-        self._auth: list[Any] = []
-        self._calls = CALLS
+    def __init__(self, meeting: Meeting, session: str, recording: Any) -> None:
+        super().__init__(meeting, "", session, recording, 0, calls=CALLS)
 
-    async def call_once(self, stub: Any) -> None:
+    async def call_once(self, stub: Any, chance: Random) -> None:
+        self._chance = chance
         with contextlib.suppress(grpc.RpcError):
             await self._one(stub)
 
@@ -118,13 +119,16 @@ class ControlPlane:
         }
         faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
         self.world.on_kill = self.killed
+        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
         faults.plan(0.2, FAULT_SECONDS)
-        while self.calling:
+        while self.calling and not self.world.problems:
             await asyncio.sleep(0.5)
         self.world.start("client-again", self.submit_again)
-        while not self.submitted_again:
+        while not self.submitted_again and not self.world.problems:
             await asyncio.sleep(0.5)
         await self._runs_end()
+        if self.world.problems:
+            return
         Verdict(self.world, self.hosts, self.recorded.calls, TIMEOUTS.lost_after).check()
 
     def killed(self, name: str) -> None:
@@ -174,7 +178,9 @@ class ControlPlane:
             worker_slots=2,
             system_seconds=0,
             progress_seconds=2.0,
-            nats_url=self.world.cluster.url,
+            checkpoint_patience=5.0,
+            upload_wait=5.0,
+            **self.shared_settings(),
         )
         async with self.world.connected("worker") as connected:
             await wait_for_streams(
@@ -184,21 +190,26 @@ class ControlPlane:
             runners = {RUNNER: SimulatedRunner()}
             await Worker(settings, connected.link, connected.log, connected.publisher, blobs, runners).serve()
 
+    def shared_settings(self) -> dict[str, Any]:
+        return {"nats_url": self.world.cluster.url}
+
     async def client(self) -> None:
         """Calls at one orchestrator after the other; each is a session of its own."""
-        session, random = here(), self.world.random
+        session, chance = here(), self.world.plan.random(here())
         while not self.exchange.servicers:
             await asyncio.sleep(0.1)
         until = self.world.loop.now + CALLING_SECONDS
         number = 0
         while self.world.loop.now < until:
             number += 1
-            orchestrator = random.choice(ORCHESTRATORS)
-            caller = SimulatedCaller(self.meeting, f"{session}.{number}", self.world.seed)
+            orchestrator = chance.choice(ORCHESTRATORS)
+            caller = SimulatedCaller(self.meeting, f"{session}.{number}", self.recorded)
             stub = self._stub(orchestrator, f"{session}.{number}")
-            for _ in range(random.randint(1, 8)):
-                await caller.call_once(stub)
-                await asyncio.sleep(random.choice((0.0, 0.01, 0.2)))
+            for call in range(chance.randint(1, 8)):
+                name = f"{session}.{number}.{call}"
+                if self.world.takes(name):
+                    await caller.call_once(stub, self.world.plan.random(name))
+                await asyncio.sleep(chance.choice((0.0, 0.01, 0.2)))
         self.calling -= 1
 
     def _stub(self, orchestrator: str, session: str) -> Any:
@@ -222,7 +233,7 @@ class ControlPlane:
 
     async def _runs_end(self) -> None:
         """Every run comes to its end once the faults are over."""
-        while self.world.loop.now < FAULT_SECONDS or self._open_runs():
+        while not self.world.problems and (self.world.loop.now < FAULT_SECONDS or self._open_runs()):
             await asyncio.sleep(1.0)
 
     def _open_runs(self) -> list[str]:
@@ -248,11 +259,12 @@ def own_directory() -> Any:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_control_schedule(seed: int, trace: bool = False) -> World:
+def run_control_schedule(plan: Plan, trace: bool = False) -> World:
     """One schedule of the control plane."""
-    world = World(seed, trace=trace)
+    world = World(plan, trace=trace)
     plane = ControlPlane(world)
-    with own_directory(), simulated_hosts(plane.hosts):
+    world.s3.down = True
+    with own_directory(), simulated_hosts(plane.hosts), answering(world.s3.send):
         try:
             world.run(plane.main, VIRTUAL_SECONDS)
         except StuckError as error:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from random import Random
 from typing import Any
 
-from tests.simulation.nats_cluster import Server
-from tests.simulation.nats_group import Group
+from runspine.eventlog.server_errors import TABLE, Verdict
+from runspine.eventlog.subjects import BEATS
+from tests.simulation.nats.cluster import Server
+from tests.simulation.nats.group import Group
 from tests.simulation.world import World
 
 Process = Callable[[], Coroutine[Any, Any, None]]
+# A fault of one kind: it strikes with random numbers of its own, and returns its name.
+Strike = Callable[[Random], str]
 MOST_FAULTS = 6
 LONG_SECONDS = (16.0, 25.0)
 
@@ -28,11 +33,7 @@ class Faults:
         self._world = world
         self._processes = processes
         self._restart = list(restart)
-
-    def plan(self, start: float, end: float, most: int = MOST_FAULTS) -> None:
-        """Put up to so many faults on the clock; all are over some seconds after the end."""
-        random = self._world.random
-        kinds: list[Callable[[], str]] = [
+        self._kinds: list[Strike] = [
             self._kill_server,
             self._freeze_server,
             self._isolate_server,
@@ -41,101 +42,159 @@ class Faults:
             self._lag,
             self._fill,
             self._drop_connection,
-            self._drop_connection,
+            self._strike_in_flight,
+            self._strike_in_flight,
             self._freeze_process,
             self._kill_process,
+            self._refuse,
         ]
-        for _ in range(random.randint(0, most)):
-            self._world.loop.after(random.uniform(start, end), self._strike, random.choice(kinds))
+
+    def add(self, *kinds: Strike) -> None:
+        """Faults that only some kinds of schedules have; one that is given twice is twice as frequent."""
+        self._kinds += kinds
+
+    def plan(self, start: float, end: float, most: int = MOST_FAULTS) -> None:
+        """Put up to so many faults on the clock; all are over some seconds after the end."""
+        plan = self._world.plan
+        for number in range(plan.random("faults").randint(1, most)):
+            chance = plan.random(f"fault {number}")
+            at, kind = chance.uniform(start, end), chance.choice(self._kinds)
+            if self._world.takes(f"f{number}"):
+                self._world.loop.after(at, self._strike, kind, chance)
         self._world.loop.after(end + 10.0, self._world.cluster.heal)
 
-    def _strike(self, kind: Callable[[], str]) -> None:
-        self._world.reach(f"fault.{kind()}")
+    def _strike(self, kind: Strike, chance: Random) -> None:
+        self._world.reach(f"fault.{kind(chance)}")
 
-    def _server(self) -> Any:
-        return self._world.random.choice(self._world.cluster.servers)
+    def _server(self, chance: Random) -> Server:
+        return chance.choice(self._world.cluster.servers)
 
-    def _kill_server(self) -> str:
-        self._world.cluster.kill(self._server(), self._world.random.uniform(0.0, 4.0))
+    def _kill_server(self, chance: Random) -> str:
+        self._world.cluster.kill(self._server(chance), chance.uniform(0.0, 4.0))
         return "server_killed"
 
-    def _freeze_server(self) -> str:
-        self._world.cluster.freeze(self._server(), self._world.random.uniform(0.2, 12.0))
+    def _freeze_server(self, chance: Random) -> str:
+        self._world.cluster.freeze(self._server(chance), chance.uniform(0.2, 12.0))
         return "server_frozen"
 
-    def _isolate_server(self) -> str:
-        random = self._world.random
-        clients = [name for name in self._processes if random.random() < 0.5]
-        one_way = random.random() < 0.3
-        self._world.cluster.isolate(self._server(), clients=clients, one_way=one_way)
-        self._world.loop.after(random.uniform(0.5, 12.0), self._world.cluster.heal)
+    def _isolate_server(self, chance: Random) -> str:
+        clients = [name for name in self._processes if chance.random() < 0.5]
+        one_way = chance.random() < 0.3
+        self._world.cluster.isolate(self._server(chance), clients=clients, one_way=one_way)
+        self._world.loop.after(chance.uniform(0.5, 12.0), self._world.cluster.heal)
         return "server_cut_off_one_way" if one_way else "server_cut_off"
 
-    def _depose(self) -> str:
+    def _depose(self, chance: Random) -> str:
         """A leader hangs, or is cut off, until there is another, and comes back soon after."""
         groups = list(self._world.cluster.streams.values())[:2]
-        group = self._world.random.choice(groups) if groups else self._world.cluster.meta
+        group = chance.choice(groups) if groups else self._world.cluster.meta
         leader = group.leader
         if leader is None or group.alone:
             return "nobody_to_depose"
-        if self._world.random.random() < 0.5:
+        if chance.random() < 0.5:
             self._world.cluster.freeze(leader, 30.0)
         else:
             self._world.cluster.isolate(leader, clients=[])
-        self._return_soon(group, leader)
+        self._return_soon(group, leader, chance.uniform(0.0, 2.5))
         return "leader_deposed"
 
-    def _return_soon(self, group: Group, leader: Server) -> None:
+    def _return_soon(self, group: Group, leader: Server, delay: float) -> None:
         if group.leader is leader and leader.alive:
-            self._world.loop.after(0.1, self._return_soon, group, leader)
+            self._world.loop.after(0.1, self._return_soon, group, leader, delay)
             return
-        delay = self._world.random.uniform(0.0, 2.5)
         self._world.loop.after(delay, self._world.cluster.heal)
         self._world.loop.after(delay, self._world.cluster.thaw, leader)
 
-    def _step_down(self) -> str:
+    def _step_down(self, chance: Random) -> str:
         groups = [self._world.cluster.meta, *self._world.cluster.streams.values()]
-        self._world.random.choice(groups).step_down()
+        chance.choice(groups).step_down()
         return "leader_stepped_down"
 
-    def _lag(self) -> str:
-        self._server().behind = True
+    def _lag(self, chance: Random) -> str:
+        self._server(chance).behind = True
         return "replica_behind"
 
-    def _fill(self) -> str:
-        server = self._server()
+    def _fill(self, chance: Random) -> str:
+        server = self._server(chance)
         server.full = True
-        self._world.loop.after(self._world.random.uniform(0.1, 3.0), setattr, server, "full", False)
+        self._world.loop.after(chance.uniform(0.1, 3.0), setattr, server, "full", False)
         return "disk_full"
 
-    def _drop_connection(self) -> str:
+    def _refuse(self, chance: Random) -> str:
+        """The cluster answers some requests with one error that calls for a retry, stored or not."""
+        code = chance.choice([code for code, row in TABLE.items() if row.verdict is Verdict.RETRY])
+        self._world.cluster.refusing = TABLE[code]
+        self._world.loop.after(chance.uniform(0.2, 3.0), setattr, self._world.cluster, "refusing", None)
+        return "requests_refused"
+
+    def beats_stall(self, chance: Random) -> str:
+        """The stream of heartbeats stores nothing for a while, the others do."""
+        self._world.cluster.stalled.add(BEATS)
+        self._world.loop.after(chance.uniform(2.0, 20.0), self._world.cluster.stalled.clear)
+        return "beats_stalled"
+
+    def clock_jumps(self, chance: Random) -> str:
+        """The wall clock of a process is seconds to a day off, and right again after a while."""
+        node = self._world.nodes[chance.choice(list(self._processes))]
+        node.skew = chance.choice((-1.0, 1.0)) * chance.choice((3.0, 90.0, 86_400.0))
+        self._world.loop.after(chance.uniform(1.0, 10.0), setattr, node, "skew", 0.0)
+        return "clock_jumped"
+
+    def grant_twice(self, chance: Random) -> str:
+        """Offers that were handed out are handed out again, as after the kill of a server, while nobody who
+        could record a claim runs."""
+        for name in self._processes:
+            node = self._world.nodes[name]
+            if name.startswith("orchestrator") and node.alive and not node.frozen:
+                self._world.loop.freeze(node, self._away(chance, name, 1.0, 4.0))
+        self._world.loop.after(chance.uniform(0.1, 1.0), self._world.cluster.grant_again)
+        return "offers_granted_twice"
+
+    def lag(self, chance: Random) -> str:
+        return self._lag(chance)
+
+    def _drop_connection(self, chance: Random) -> str:
         wires = [wire for server in self._world.cluster.servers for wire in server.wires]
         if wires:
-            self._world.cluster.drop(self._world.random.choice(wires))
+            self._world.cluster.drop(chance.choice(wires))
         return "connection_dropped"
 
-    def _freeze_process(self) -> str:
-        node = self._world.nodes[self._world.random.choice(list(self._processes))]
+    def _strike_in_flight(self, chance: Random) -> str:
+        """A leader dies, or all connections break, within milliseconds of the next append: at random such a
+        moment would hardly ever be met."""
+        cluster, delay = self._world.cluster, chance.uniform(0.0, 0.004)
+
+        def strike(leader: Server) -> None:
+            if chance.random() < 0.5:
+                self._world.loop.after(delay, cluster.kill, leader, chance.uniform(0.0, 4.0))
+            else:
+                for wire in [wire for server in cluster.servers for wire in server.wires]:
+                    self._world.loop.after(delay, cluster.drop, wire)
+
+        cluster.on_append = strike
+        return "struck_in_flight"
+
+    def _freeze_process(self, chance: Random) -> str:
+        node = self._world.nodes[chance.choice(list(self._processes))]
         if node.alive and not node.frozen:
-            self._world.loop.freeze(node, self._away(node.name, 0.1, 6.0))
+            self._world.loop.freeze(node, self._away(chance, node.name, 0.1, 6.0))
         return "process_frozen"
 
-    def _away(self, name: str, least: float, most: float) -> float:
+    def _away(self, chance: Random, name: str, least: float, most: float) -> float:
         """For how long a process is away: now and then beyond every lease, where that is wanted."""
-        random = self._world.random
-        long = random.random() < self._long_share
-        seconds = random.uniform(*LONG_SECONDS) if long else random.uniform(least, most)
+        long = chance.random() < self._long_share
+        seconds = chance.uniform(*LONG_SECONDS) if long else chance.uniform(least, most)
         now = self._world.loop.now
         self._world.away.append((name, now, now + seconds))
         return seconds
 
-    def _kill_process(self) -> str:
+    def _kill_process(self, chance: Random) -> str:
         if not self._restart:
-            return self._freeze_process()
-        name = self._world.random.choice(self._restart)
+            return self._freeze_process(chance)
+        name = chance.choice(self._restart)
         if not self._world.nodes[name].alive:
             return "process_down_already"
         self._world.kill(name)
-        pause = self._away(name, 0.05, 3.0)
+        pause = self._away(chance, name, 0.05, 3.0)
         self._world.loop.after(pause, self._world.start, name, self._processes[name])
         return "process_killed"

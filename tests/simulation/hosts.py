@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,12 +20,14 @@ from runspine.services.worker.claim.preflight import PreflightResponder
 from runspine.services.worker.machine import status as machine_status
 from runspine.services.worker.process.cgroup import Hits
 from runspine.services.worker.process.trainer_process import TrainerExit, TrainerProcess
+from runspine.services.worker.telemetry import shipper
 from runspine.wire.v1.facts_pb2 import Capacity
 from runspine.wire.v1.preflight_pb2 import PreflightRequest
 from runspine.wire.v1.run_pb2 import MachineStatus
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 from tests.simulation.loop import NODE
+from tests.simulation.training import EPISODES, Training
 from tests.simulation.world import World, here
 
 RUNNER = "simulated"
@@ -39,7 +42,7 @@ class SimulatedRunner:
     """A runner without a program: the host plays the trainer."""
 
     def info(self) -> RunnerInfo:
-        return RunnerInfo(name=RUNNER, modes=[TRAIN], open_params=True)
+        return RunnerInfo(name=RUNNER, modes=[TRAIN], open_params=True, resumes=True)
 
     def launch(self, _: RunSpec, run_dir: Path, python: str) -> Launch:
         return Launch([python], run_dir)
@@ -104,7 +107,10 @@ class Hosts:
     """Every trainer of a schedule."""
 
     world: World
+    # Whether trainers write steps, lines and checkpoints; else they only live for a while.
+    training: bool = False
     lives: list[Life] = field(default_factory=list)
+    trainings: list[Training] = field(default_factory=list)
     _trainers: dict[int, tuple[Any, SimulatedTrainer]] = field(default_factory=dict)
 
     async def start(
@@ -120,11 +126,23 @@ class Hosts:
         trainer = SimulatedTrainer(self, life)
         self.lives.append(life)
         self._trainers[id(life)] = (NODE.get(), trainer)
+        self.world.loop.note(f"trainer {name} {stopped}")
+        if self.training:
+            self._train(trainer, environment)
+            return trainer
         code = 1 if random.random() < FAILING_SHARE else 0
         seconds = random.uniform(*(STOPPED_SECONDS if stopped else TRAINING_SECONDS))
         self.world.loop.after(seconds, self.end, life, TrainerExit(exit_code=code))
-        self.world.loop.note(f"trainer {name} {seconds:.3f} {code}")
         return trainer
+
+    def _train(self, trainer: SimulatedTrainer, environment: dict[str, str]) -> None:
+        life = trainer.life
+        # By the name of its run, which its seed is part of: the same after every restart.
+        run = self.world.plan.random(f"run {environment['RUNSPINE_SEED']}")
+        chance = self.world.plan.random(f"trainer {environment['RUNSPINE_SEED']} {life.attempt}")
+        training = Training(self, trainer, NODE.get(), environment, run.randint(*EPISODES), chance)
+        self.trainings.append(training)
+        training.begin()
 
     def end(self, life: Life, how: TrainerExit) -> None:
         """The trainer's process is gone; its worker learns of it, if it lives."""
@@ -184,9 +202,12 @@ def simulated_hosts(hosts: Hosts) -> Iterator[None]:
         (worker_module, "claim_subtree", lambda: None),
         (worker_module, "find_gpus", lambda *_: []),
         (worker_module, "measure", lambda *_: Capacity(cpus=4, memory_mib=8192)),
+        # A second apart: five times fewer wake-ups of every attempt.
+        (shipper, "TIDY_SECONDS", 1.0),
         (machine_status, "measure_machine", lambda *_: MachineStatus()),
         (PreflightResponder, "_in_thread", checked_at_once),
         (socket, "gethostname", here),
+        (os, "getpid", lambda: 1000 + NODE.get().number),
     ]
     with ExitStack() as stack:
         for owner, name, value in replaced:

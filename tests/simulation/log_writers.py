@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from runspine.eventlog import ConflictError, EventLog, UnknownOutcomeError, Version
 from runspine.eventlog.chain import ChainVerifier
@@ -19,6 +20,7 @@ from runspine.ids import new_ulid
 from runspine.wire.v1.facts_pb2 import Commit, Fact, KeyReserved
 from tests.simulation.faults import Faults
 from tests.simulation.loop import StuckError
+from tests.simulation.plan import Plan
 from tests.simulation.world import Connected, World, here
 
 PROCESSES = ("p1", "p2", "p3")
@@ -29,6 +31,12 @@ COMMANDS = 7
 # How often the streams have one replica, and how often they had one before.
 SINGLE_SHARE = 0.2
 GROWN_SHARE = 0.1
+# How often a frozen follower is all that happens, and how long a write may then take: its process may be
+# connected to that server, which takes three seconds to notice, and another may be first each time.
+FOLLOWER_SHARE = 0.08
+FREEZE_AT = 0.5
+FREEZE_SECONDS = 12.0
+MAX_WRITE_SECONDS = 8.0
 VIRTUAL_SECONDS = 240.0
 NOT_DONE = (NatsUnreachableError, UnknownOutcomeError, ConflictError)
 
@@ -83,23 +91,41 @@ class LogWriters:
         self.ledger = Ledger()
         self.done: set[str] = set()
         self.commands = 0
-        self.replicas = 1 if world.random.random() < SINGLE_SHARE else 3
+        chance = world.plan.random("streams")
+        self.replicas = 1 if chance.random() < SINGLE_SHARE else 3
+        self.grown = self.replicas > 1 and chance.random() < GROWN_SHARE
+        # The only fault is a server that does not lead, and hangs: writes must not wait for it.
+        self.only_follower = self.replicas > 1 and chance.random() < FOLLOWER_SHARE
         self._decoded: dict[str, list[tuple[int, str, Commit]]] = {}
 
     async def main(self) -> None:
-        if self.replicas > 1 and self.world.random.random() < GROWN_SHARE:
+        if self.grown:
             async with self.world.connected("before") as connected:
                 await ensure_streams(connected.link, replicas=1)
             self.world.reach("start.with_one_replica")
         for name in PROCESSES:
             self.world.start(name, self.process)
-        processes = dict.fromkeys(PROCESSES, self.process)
-        Faults(self.world, processes, restart=PROCESSES).plan(0.05, 2.0)
-        while len(self.done) < len(PROCESSES):
+        if self.only_follower:
+            self.world.loop.after(FREEZE_AT, self._freeze_follower)
+        else:
+            processes = dict.fromkeys(PROCESSES, self.process)
+            Faults(self.world, processes, restart=PROCESSES).plan(0.05, 2.0)
+        while len(self.done) < len(PROCESSES) and not self.world.problems:
             await asyncio.sleep(0.5)
+        if self.world.problems:
+            return
         self.world.cluster.heal()
         await self._followers_catch_up()
         self.verify()
+
+    def _freeze_follower(self) -> None:
+        group = self.world.cluster.streams.get(RUNS)
+        if group is None or group.leader is None:
+            self.world.loop.after(0.1, self._freeze_follower)
+            return
+        followers = [server for server in group.members if server is not group.leader]
+        self.world.cluster.freeze(self.world.plan.random("follower").choice(followers), FREEZE_SECONDS)
+        self.world.reach("writer.follower_frozen")
 
     async def process(self) -> None:
         self.done.discard(here())
@@ -108,7 +134,9 @@ class LogWriters:
             log = WatchedLog(connected.log, self.ledger)
             follower = asyncio.ensure_future(self._follow(log))
             await asyncio.gather(
-                *(self._decide(log) for _ in range(2)), self._reserve(log), self._post(connected)
+                *(self._decide(log, f"d{number}") for number in range(2)),
+                self._reserve(log),
+                self._post(connected),
             )
             self.world.reached["publisher.resend"] += connected.publisher.resent
             self.done.add(here())
@@ -124,21 +152,32 @@ class LogWriters:
             else:
                 return
 
-    async def _decide(self, log: EventLog) -> None:
+    def _calls(self, purpose: str, count: int) -> Iterator[tuple[int, Random]]:
+        """The calls of this process for one purpose, each with random numbers of its own."""
+        for number in range(count):
+            name = f"{here()}.{purpose}.{number}"
+            if self.world.takes(name):
+                yield number, self.world.plan.random(name)
+
+    async def _decide(self, log: EventLog, task: str) -> None:
         """Commands on shared subjects, as the orchestrator decides."""
-        for _ in range(COMMANDS):
-            subject = f"runs.r{self.world.random.randrange(SUBJECTS)}"
+        for _, chance in self._calls(task, COMMANDS):
+            subject = f"runs.r{chance.randrange(SUBJECTS)}"
             self.commands += 1
             mine = Fact(at=self.commands)
+            began = self.world.loop.now
             try:
                 await handle(log, subject, lambda _, mine=mine: [mine], _count)  # type: ignore[misc]
             except NOT_DONE as error:
                 self.world.reach(f"command.{type(error).__name__}")
-            await asyncio.sleep(self.world.random.choice((0.0, 0.01, 0.3, 0.6)))
+            took = self.world.loop.now - began
+            if self.only_follower and took > MAX_WRITE_SECONDS:
+                self.world.problem(f"a write waited {took:.1f} s for a frozen follower")
+            await asyncio.sleep(chance.choice((0.0, 0.01, 0.3, 0.6)))
 
     async def _reserve(self, log: EventLog) -> None:
         """The same keys at every process, as a client that repeats its submit elsewhere."""
-        for number in range(KEYS):
+        for number, chance in self._calls("key", KEYS):
             key = key_subject(hashlib.sha256(f"key {number}".encode()).hexdigest())
             mine = [Fact(at=1, key_reserved=KeyReserved(run_id=new_ulid()))]
             try:
@@ -147,15 +186,15 @@ class LogWriters:
                 self.world.reach(f"key.{type(error).__name__}")
             else:
                 self.ledger.keys.append((key, reserved.run_id))
-            await asyncio.sleep(self.world.random.choice((0.0, 0.002, 0.2, 0.5)))
+            await asyncio.sleep(chance.choice((0.0, 0.002, 0.2, 0.5)))
 
     async def _post(self, connected: Connected) -> None:
         """One message id from every process, as offers are posted."""
-        for number in range(OFFERS):
+        for number, chance in self._calls("offer", OFFERS):
             headers = {MESSAGE_ID: f"offer-{number}"}
             position = await connected.publisher.publish("work.default.1", b"offer", headers)
             self.ledger.offers.append((f"offer-{number}", position))
-            await asyncio.sleep(self.world.random.choice((0.0, 0.001, 0.1, 0.6)))
+            await asyncio.sleep(chance.choice((0.0, 0.001, 0.1, 0.6)))
 
     async def _follow(self, log: EventLog) -> None:
         seen: list[int] = []
@@ -253,9 +292,9 @@ def _first(facts: Iterable[Fact], before: KeyReserved | None) -> KeyReserved | N
     return before or next((fact.key_reserved for fact in facts), None)
 
 
-def run_log_schedule(seed: int, trace: bool = False) -> World:
+def run_log_schedule(plan: Plan, trace: bool = False) -> World:
     """One schedule of the log."""
-    world = World(seed, trace=trace)
+    world = World(plan, trace=trace)
     try:
         world.run(LogWriters(world).main, VIRTUAL_SECONDS)
     except StuckError as error:

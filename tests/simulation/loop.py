@@ -1,8 +1,8 @@
 """An event loop with virtual time on which several nodes run in an order that a seed decides.
 
 Each node is a process: its callbacks run in the order in which they were scheduled, as asyncio promises.
-Between nodes anything is possible, so the seed picks the node that goes on. A killed node's callbacks are
-dropped, without any `finally`; a frozen node's wait. Nothing here takes real time.
+Between nodes anything is possible, so the seed picks the node whose turn it is: one round of its loop. A
+killed node's callbacks are dropped, without any `finally`; a frozen node's wait. Nothing takes real time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import heapq
 import itertools
+from array import array
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
@@ -25,21 +26,63 @@ THREAD_SECONDS = (0.0001, 0.003)
 Result = TypeVar("Result")
 
 
+class Handle:
+    """A callback that is due. It has what asyncio asks of its handles, and costs half as much."""
+
+    __slots__ = ("_args", "_callback", "_context")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._context = context
+
+    def cancel(self) -> None:
+        self._callback, self._args = None, ()
+
+    def cancelled(self) -> bool:
+        return self._callback is None
+
+    def run(self) -> None:
+        if self._callback is not None:
+            self._context.run(self._callback, *self._args)
+
+
+class TimedHandle(Handle):
+    """The same for a timer."""
+
+    __slots__ = ("_when",)
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context
+    ) -> None:
+        super().__init__(callback, args, context)
+        self._when = when
+
+    def when(self) -> float:
+        return self._when
+
+
 class Node:
     """One simulated process. A new incarnation of a killed one is another Node."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, number: int = 0) -> None:
         self.name = name
-        self.ready: deque[asyncio.Handle] = deque()
+        self.number = number
+        self.ready: deque[Handle] = deque()
         self.alive = True
         self.frozen = False
         # Added to the wall clock of this node.
         self.skew = 0.0
+        # For so long at most a call waits for a thread of this node.
+        self.busy_seconds = 0.0
+        # What is called from outside runs in this context.
+        self.context = Context()
 
     def __repr__(self) -> str:
         return self.name
 
 
+# Who calls when no process does: the network, the servers, the faults.
 OUTSIDE = Node("outside")
 NODE: ContextVar[Node] = ContextVar("NODE", default=OUTSIDE)
 
@@ -72,6 +115,10 @@ class SimulatedTask(asyncio.Task[Any]):
         return self._number
 
 
+class ProcessKilledError(BaseException):
+    """Raised in a thread of a simulated process that was killed: nothing of it goes on."""
+
+
 class StuckError(Exception):
     """A schedule did more than it may, or waits for something that cannot come."""
 
@@ -90,17 +137,27 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.crashes: list[str] = []
         # Seconds that a blocking call in a thread has slept.
         self.slept = 0.0
-        self._nodes: list[Node] = [OUTSIDE]
-        self._timers: list[tuple[float, int, asyncio.TimerHandle, Node]] = []
+        self._nodes: list[Node] = []
+        self._numbers = itertools.count(1)
+        # What is due: of a process a handle, from outside a callback with its arguments.
+        self._timers: list[tuple[float, int, Node | None, Any, tuple[Any, ...]]] = []
         self._serial = itertools.count()
+        # The turns of the schedule, when and whose; part of its digest.
+        self._turns = array("d")
         # Kept until the end of the schedule: a collected coroutine would run its `finally`.
         self._kept: list[Any] = []
-        OUTSIDE.ready.clear()
 
     def add_node(self, name: str) -> Node:
-        node = Node(name)
+        node = Node(name, next(self._numbers))
+        node.context.run(NODE.set, node)
         self._nodes.append(node)
         return node
+
+    def digest(self) -> str:
+        """Of every message and every turn: the same for two runs of one seed."""
+        whole = self.trace.copy()
+        whole.update(self._turns.tobytes())
+        return whole.hexdigest()
 
     def kill(self, node: Node) -> None:
         """kill -9: nothing of the node runs any more, and no `finally`."""
@@ -128,19 +185,23 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def spawn(self, node: Node, coro: Coroutine[Any, Any, Result], name: str = "") -> asyncio.Task[Result]:
         """Run a coroutine as part of a node."""
-        context = copy_context()
-        context.run(NODE.set, node)
-        return self.create_task(coro, name=name or None, context=context)
+        return self.create_task(coro, name=name or None, context=node.context.copy())
 
-    def after(self, seconds: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+    def after(self, seconds: float, callback: Callable[..., object], *args: Any) -> None:
         """Call from outside of every node: what the network, the servers and the faults do."""
-        return self.call_at(self.now + seconds, callback, *args, context=_OUTSIDE_CONTEXT)
+        self.at(self.now + seconds, callback, *args)
+
+    def at(self, when: float, callback: Callable[..., object], *args: Any) -> None:
+        """The same at an instant."""
+        heapq.heappush(self._timers, (when, next(self._serial), None, callback, args))
 
     def within(self, node: Node, callback: Callable[..., object], *args: Any) -> None:
         """Call as part of a node, soon."""
-        context = copy_context()
-        context.run(NODE.set, node)
-        self.call_soon(callback, *args, context=context)
+        handle = Handle(callback, args, node.context)
+        if node.alive:
+            node.ready.append(handle)
+        else:
+            self._kept.append(handle)
 
     # What asyncio asks of a loop.
 
@@ -149,10 +210,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+    ) -> Handle:
+        handle = Handle(callback, args, context if context is not None else copy_context())
         node = context.get(NODE, OUTSIDE) if context is not None else NODE.get()
-        if node.alive:
+        if node is OUTSIDE:
+            heapq.heappush(self._timers, (self.now, next(self._serial), None, handle.run, ()))
+        elif node.alive:
             node.ready.append(handle)
         else:
             self._kept.append(handle)
@@ -162,15 +225,18 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+    ) -> Handle:
+        handle = TimedHandle(when, callback, args, context if context is not None else copy_context())
         node = context.get(NODE, OUTSIDE) if context is not None else NODE.get()
-        heapq.heappush(self._timers, (when, next(self._serial), handle, node))
+        if node is OUTSIDE:
+            heapq.heappush(self._timers, (when, next(self._serial), None, handle.run, ()))
+        else:
+            heapq.heappush(self._timers, (when, next(self._serial), node, handle, ()))
         return handle
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -184,16 +250,27 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return task
 
     def run_in_executor(self, _: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Runs at once; the result arrives later, or never when the node is killed before."""
+        """Runs at once, or later while the threads of its process are busy. The result arrives later still,
+        or never when the node is killed before."""
         future = self.create_future()
+        node = NODE.get()
+        if node.busy_seconds:
+            self.call_later(self.random.uniform(0.0, node.busy_seconds), self._work, future, func, args)
+        else:
+            self._work(future, func, args)
+        return future
+
+    def _work(self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.slept = 0.0
         try:
             result, error = func(*args), None
+        except ProcessKilledError:
+            self._kept.append(future)
+            return
         except Exception as raised:  # noqa: BLE001 - it is raised where the future is awaited
             result, error = None, raised
         delay = self.random.uniform(*THREAD_SECONDS) + self.slept
         self.call_later(delay, _settle, future, result, error)
-        return future
 
     async def create_unix_server(self, *_: Any, **__: Any) -> Any:
         raise OSError("a simulated machine has no sockets")
@@ -212,15 +289,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if error is not None and "never retrieved" not in context.get("message", ""):
             self.crashes.append(f"{NODE.get()}: {context.get('message')}: {error!r}")
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer is dropped when it is due."""
-
     def run_until(self, main: asyncio.Future[Result], until: float) -> Result:
         """Run until the future is done. Raises StuckError after so many virtual seconds or callbacks."""
         asyncio.events._set_running_loop(self)
         try:
             while not main.done():
-                if not self._step():
+                if not self._turn():
                     raise StuckError("nothing is left to do")
                 if self.now > until or self.callbacks > self.most_callbacks:
                     raise StuckError(f"not done after {self.now:.1f} s and {self.callbacks} callbacks")
@@ -228,38 +302,54 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         finally:
             asyncio.events._set_running_loop(None)
 
-    def _step(self) -> bool:
-        """One callback of one node; False when there is nothing to do."""
-        if self._timers and self._timers[0][0] <= self.now:
-            self._wake()
+    def _turn(self) -> bool:
+        """What is due from outside, then one round of one node; False when there is nothing to do."""
+        timers = self._timers
         while True:
+            if timers and timers[0][0] <= self.now:
+                self._wake()
             ready = [node for node in self._nodes if node.ready and not node.frozen]
             if ready:
                 break
-            if not self._timers:
+            if not timers:
                 return False
-            self.now = max(self.now, self._timers[0][0])
-            self._wake()
+            self.now = max(self.now, timers[0][0])
         node = ready[0] if len(ready) == 1 else ready[int(self.random.random() * len(ready))]
-        handle = node.ready.popleft()
-        if handle.cancelled():
-            return True
-        self.callbacks += 1
-        self.now += CALLBACK_SECONDS
-        self.trace.update(f"{self.now:.6f}{node.name}".encode())
-        handle._run()
+        self._turns.append(self.now)
+        self._turns.append(node.number)
+        self._round(node)
         return True
 
+    def _round(self, node: Node) -> None:
+        """The callbacks that are ready now, as one round of asyncio's own loop."""
+        ready = node.ready
+        for _ in range(len(ready)):
+            if not ready:
+                return  # it was killed by what it did
+            handle = ready.popleft()
+            if handle._callback is None:
+                continue
+            self.callbacks += 1
+            self.now += CALLBACK_SECONDS
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except Exception as error:  # noqa: BLE001 - as asyncio does: it is reported, and the loop goes on
+                self.call_exception_handler({"message": "a callback failed", "exception": error})
+
     def _wake(self) -> None:
+        """Everything that is due: of nodes into their queues, from outside at once."""
         timers = self._timers
         while timers and timers[0][0] <= self.now:
-            _, _, handle, node = heapq.heappop(timers)
-            if handle.cancelled():
+            _, _, node, what, args = heapq.heappop(timers)
+            if node is None:
+                self.callbacks += 1
+                what(*args)
+            elif what._callback is None:
                 continue
-            if node.alive:
-                node.ready.append(handle)
+            elif node.alive:
+                node.ready.append(what)
             else:
-                self._kept.append(handle)
+                self._kept.append(what)
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
@@ -269,7 +359,3 @@ def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -
         future.set_exception(error)
     else:
         future.set_result(result)
-
-
-_OUTSIDE_CONTEXT = copy_context()
-_OUTSIDE_CONTEXT.run(NODE.set, OUTSIDE)

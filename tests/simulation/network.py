@@ -46,21 +46,23 @@ class Network:
         self._slow.add(name)
 
     def delay(self, source: str, target: str) -> float:
-        slow = source in self._slow or target in self._slow or self.random.random() < SLOW_SHARE
-        return self.random.uniform(*(SLOW_SECONDS if slow else USUAL_SECONDS))
+        chance = self.random.random()
+        slow = chance < SLOW_SHARE or (self._slow and (source in self._slow or target in self._slow))
+        least, most = SLOW_SECONDS if slow else USUAL_SECONDS
+        return least + (most - least) * self.random.random()
 
     def send(self, source: str, target: str, deliver: Callable[[], None], lane: int = 0) -> None:
         """Deliver after what was sent before on the same lane (a TCP connection)."""
-        if not self.reaches(source, target):
+        if (source, target) in self._cuts:
             self._held.append((source, target, deliver))
             return
         key = (source, target, lane)
         at = max(self._last.get(key, 0.0), self.loop.now + self.delay(source, target))
         self._last[key] = at
-        self.loop.after(at - self.loop.now, self._arrive, source, target, deliver)
+        self.loop.at(at, self._arrive, source, target, deliver)
 
     def _arrive(self, source: str, target: str, deliver: Callable[[], None]) -> None:
-        if self.reaches(source, target):
-            deliver()
-        else:
+        if (source, target) in self._cuts:
             self._held.append((source, target, deliver))
+        else:
+            deliver()

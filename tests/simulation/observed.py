@@ -11,8 +11,11 @@ from runspine.eventlog import ConflictError, UnknownOutcomeError, publisher
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import BehindError, Projector
 from runspine.services.orchestrator.core.leases import Leases
+from runspine.services.telemetry.edges.manifest_chain import CommitLostError, ManifestChain
 from runspine.services.worker.attempt.attempt import Attempt
 from runspine.services.worker.attempt.recovery import Recovery
+from runspine.services.worker.telemetry.shipper import Shipper
+from runspine.storage.file_blobs import FileBlobs
 
 Reach = Callable[[str], None]
 
@@ -28,6 +31,10 @@ def observed(reach: Reach) -> Iterator[None]:
         stack.enter_context(patch.object(Attempt, "stop", _stopped(reach)))
         stack.enter_context(patch.object(Attempt, "_record_exit", _recorded(reach)))
         stack.enter_context(patch.object(Recovery, "_declare_lost", _lost(reach)))
+        stack.enter_context(patch.object(Projector, "_read_to", _read_on(reach)))
+        stack.enter_context(patch.object(FileBlobs, "_upload_of", _resumed(reach)))
+        stack.enter_context(patch.object(ManifestChain, "commit", _committed(reach)))
+        stack.enter_context(patch.object(Shipper, "drop", _dropped(reach)))
         yield
 
 
@@ -116,3 +123,49 @@ def _lost(reach: Reach) -> Any:
         await before(self, *arguments)
 
     return declare_lost
+
+
+def _read_on(reach: Reach) -> Any:
+    before = Projector._read_to
+
+    async def read_to(self: Projector, stream: str, end: int) -> None:
+        if self.cursors[stream].sequence:
+            reach("snapshot.behind")
+        await before(self, stream, end)
+
+    return read_to
+
+
+def _resumed(reach: Reach) -> Any:
+    before = FileBlobs._upload_of
+
+    def upload_of(self: FileBlobs, *arguments: Any) -> Any:
+        upload, sent = before(self, *arguments)
+        if sent:
+            reach("upload.resumed")
+        return upload, sent
+
+    return upload_of
+
+
+def _committed(reach: Reach) -> Any:
+    before = ManifestChain.commit
+
+    async def commit(self: ManifestChain, *arguments: Any) -> None:
+        try:
+            await before(self, *arguments)
+        except CommitLostError:
+            reach("ingest.commit_lost")
+            raise
+
+    return commit
+
+
+def _dropped(reach: Reach) -> Any:
+    before = Shipper.drop
+
+    async def drop(self: Shipper) -> None:
+        reach("spool.dropped")
+        await before(self)
+
+    return drop

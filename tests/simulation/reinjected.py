@@ -21,7 +21,7 @@ from runspine.eventlog import (
     server_errors,
     streams,
 )
-from runspine.eventlog.chain import check_history
+from runspine.eventlog.admission import accepted_history
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import PublishRefusedError
@@ -34,6 +34,7 @@ from runspine.services.worker.claim import claim
 from runspine.services.worker.process.trainer_process import REAPER_LOCK
 from runspine.wire.v1.facts_pb2 import Fact, KeyReserved
 from tests.simulation import log_writers
+from tests.simulation.reinjected_storage import STORAGE_INJECTIONS
 
 
 @contextmanager
@@ -53,8 +54,7 @@ def reads_that_lag() -> Iterator[None]:
         body = json.dumps({"batch": READ_BATCH, "seq": 1, "next_by_subj": subject}).encode()
         answers = self._link.replies(f"$JS.API.DIRECT.GET.{stream}", body)
         found = [reads._from_direct(stream, headers, data) async for headers, data in answers]
-        check_history(found)
-        return found
+        return accepted_history(found)
 
     async def own_or_conflict(
         self: JetStreamLog, subject: str, _: Version, commit_id: str, error: PublishRefusedError
@@ -163,6 +163,13 @@ def claim_without_lock() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def frozen_follower_read() -> Iterator[None]:
+    """Reads waited for a replica that hangs: a frozen follower stopped writes for its whole freeze."""
+    with patch.object(reads, "DIRECT_SECONDS", 30.0), patch.object(reads, "LEADER_ONLY_SECONDS", 0.0):
+        yield
+
+
 Injection = Callable[[], AbstractContextManager[None]]
 # By name: the patch, and the kind of schedule that finds it.
 INJECTIONS: Mapping[str, tuple[Injection, str]] = {
@@ -174,5 +181,7 @@ INJECTIONS: Mapping[str, tuple[Injection, str]] = {
     "survivors-left": (survivors_left, "control"),
     "board-behind": (board_behind, "control"),
     "refusal-ahead": (refusal_ahead, "control"),
+    "frozen-follower": (frozen_follower_read, "log"),
     "claim-without-lock": (claim_without_lock, "control"),
+    **STORAGE_INJECTIONS,
 }

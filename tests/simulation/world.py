@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from random import Random
 from typing import Any
 
 import structlog
@@ -21,10 +20,13 @@ from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from tests.simulation.clocks import simulated_clocks
 from tests.simulation.loop import NODE, Node, SimulatedLoop
-from tests.simulation.nats_client import SimulatedClient
-from tests.simulation.nats_cluster import Cluster
+from tests.simulation.nats.client import SimulatedClient
+from tests.simulation.nats.cluster import Cluster
 from tests.simulation.network import Network
 from tests.simulation.observed import observed
+from tests.simulation.plan import Plan
+from tests.simulation.s3.link import S3Link
+from tests.simulation.s3.server import S3Model
 
 SILENT = logging.CRITICAL
 
@@ -41,18 +43,21 @@ class Connected:
 class World:
     """Everything of one schedule."""
 
-    def __init__(self, seed: int, servers: int = 3, trace: bool = False) -> None:
-        self.seed = seed
-        self.random = Random(f"schedule {seed}")
+    def __init__(self, plan: Plan, servers: int = 3, trace: bool = False) -> None:
+        self.plan = plan
+        self.random = plan.timing()
         self.loop = SimulatedLoop(self.random)  # type: ignore[abstract]
         self.loop.lines = [] if trace else None
         self.reached: Counter[str] = Counter()
         self.network = Network(self.loop)
         self.cluster = Cluster(self.loop, self.network, self.reach, servers)
+        self.s3 = S3Link(S3Model(lambda: self.cluster.wall), plan.random("s3"), self)
         self.problems: list[str] = []
         # What is collected afterwards may still raise; that is no finding.
         self.over = False
         self.nodes: dict[str, Node] = {}
+        # Faults and calls that this schedule consists of, also those that are left out.
+        self.parts: dict[str, bool] = {}
         # Processes that were down or frozen: name, from, to.
         self.away: list[tuple[str, float, float]] = []
         self.on_kill: Callable[[str], None] = lambda _: None
@@ -60,6 +65,10 @@ class World:
     def reach(self, branch: str) -> None:
         """A rare branch was taken."""
         self.reached[branch] += 1
+
+    def takes(self, part: str) -> bool:
+        """Whether a fault or a call of this name is made: a shrunk schedule leaves some out."""
+        return self.parts.setdefault(part, self.plan.has(part))
 
     def problem(self, text: str) -> None:
         if text not in self.problems and not self.over:
@@ -104,14 +113,14 @@ class World:
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
         """Run the schedule. Raises StuckError when it is not done within so many virtual seconds."""
-        with simulated_clocks(self.loop, self.seed), observed(self.reach):
+        with simulated_clocks(self.loop, self.plan.seed), observed(self.reach):
             task = self.loop.spawn(self.loop.add_node("main"), main(), "main")
             self.loop.run_until(task, seconds)
         for crash in self.loop.crashes:
             self.problem(crash)
 
     def digest(self) -> str:
-        return self.loop.trace.hexdigest()
+        return self.loop.digest()
 
 
 def here() -> str:
@@ -122,8 +131,8 @@ def here() -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No logging, and no garbage collection within a schedule: it would run what a killed process left."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(SILENT))
-    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    before, hook = structlog.get_config(), sys.unraisablehook
+    silence()
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -133,7 +142,12 @@ def quiet() -> Iterator[None]:
         gc.enable()
         gc.unfreeze()
         sys.unraisablehook = hook
-        structlog.reset_defaults()
+        structlog.configure(**before)
+
+
+def silence() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(SILENT))
+    sys.unraisablehook = lambda _: None
 
 
 def discard_garbage() -> None:

@@ -49,16 +49,22 @@ def drained(folder: Path, **more: str) -> Iterator[Drain]:
 def count_lines(descriptor: int) -> dict[str, int]:
     """Read to the end; count steps, episodes, bytes, and lines that were not parsed."""
     from runspine.services.worker.protocol.events import LogLine
+    from runspine.services.worker.protocol.frame_splitter import Frame, FrameSplitter
+    from runspine.services.worker.protocol.grid import RESET
     from runspine.services.worker.protocol.reader import ProtocolReader
     from runspine.wire.v1.telemetry_pb2 import Episode, StepBlock
 
-    reader = ProtocolReader()
+    reader, splitter = ProtocolReader(), FrameSplitter()
     counts = {"steps": 0, "episodes": 0, "bytes": 0, "unknown": 0}
-    rest = b""
     while chunk := os.read(descriptor, CHUNK):
         counts["bytes"] += len(chunk)
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
+        for line in splitter.feed(chunk):
+            if isinstance(line, Frame):
+                grid = reader.read_frame(line)
+                counts["unknown"] += grid is None
+                counts["steps"] += 0 if grid is None else int((grid.flags != RESET).sum())
+                counts["episodes"] += 0 if grid is None else int(((grid.flags & 3) != 0).sum())
+                continue
             event = reader.read(line, 0)
             if isinstance(event, StepBlock):
                 counts["steps"] += event.count

@@ -1,4 +1,4 @@
-"""An env that costs almost nothing, to measure what is around it."""
+"""Envs that cost almost nothing, to measure what is around them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
 
 class TrivialEnv(gymnasium.Env[Any, Any]):
@@ -27,3 +29,30 @@ class TrivialEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> Any:
         self._at += 1
         return self._observation, 1.0, self._at >= self._length, False, {}
+
+
+class TrivialVector(VectorEnv[Any, Any, Any]):
+    """Many of them in one array, which end together and are reset in the same step."""
+
+    def __init__(self, count: int, length: int = 500) -> None:
+        self.num_envs = count
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_observation_space, self.single_action_space = (
+            TrivialEnv.observation_space,
+            TrivialEnv.action_space,
+        )
+        self.observation_space = batch_space(self.single_observation_space, count)
+        self.action_space = batch_space(self.single_action_space, count)
+        self._observations = np.full((count, 4), 0.1, np.float32)
+        self._rewards = np.ones(count)
+        self._no, self._yes = np.zeros(count, bool), np.ones(count, bool)
+        self._at, self._length = 0, length
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        self._at = 0
+        return self._observations, {}
+
+    def step(self, actions: Any) -> Any:
+        self._at += 1
+        ended = self._no if self._at % self._length else self._yes
+        return self._observations, self._rewards, ended, self._no, {}

@@ -60,7 +60,7 @@ def measure_bytes(report: Report, steps: int, announce: Announce) -> None:
 
 @asynccontextmanager
 async def service(stack: Stack, **settings: str) -> AsyncIterator[tuple[subprocess.Popen[bytes], Any]]:
-    address = f"127.0.0.1:{free_port()}"
+    address = settings.get("RUNSPINE_GRPC_ADDRESS") or f"127.0.0.1:{free_port()}"
     environment = {
         **os.environ,
         **_s3(stack),
@@ -75,7 +75,7 @@ async def service(stack: Stack, **settings: str) -> AsyncIterator[tuple[subproce
     try:
         options = [("grpc.max_receive_message_length", 64 << 20)]
         async with grpc.aio.insecure_channel(address, options=options) as channel:
-            await asyncio.wait_for(channel.channel_ready(), 30)
+            await asyncio.wait_for(channel.channel_ready(), 120)
             yield process, TelemetryServiceStub(channel)
     finally:
         process.terminate()

@@ -19,6 +19,7 @@ from runspine.bench.kit.drain import drained
 from runspine.bench.kit.figures import Report, spread
 from runspine.bench.kit.screen import Announce
 from runspine.bench.kit.trivial import TrivialEnv
+from runspine.bench.trainers.vector import measure_vectors
 from runspine.sdk.run import Run
 from runspine.sdk.wrapping import wrapped
 
@@ -36,6 +37,8 @@ def bench_trainer(rounds: int, iterations: int, announce: Announce) -> Report:
         for length in (LONG, SHORT):
             announce(f"a trivial env with episodes of {length} steps: {rounds} rounds bare and captured")
             measure_steps(report, folder, length, rounds)
+        announce("vector envs of 64, 512 and 4,096")
+        measure_vectors(report, folder, rounds)
         announce(f"PPO on CartPole-v1: {iterations} iterations bare and captured, in turn")
         measure_ppo(report, folder, iterations)
         announce("the reward of each step to tensorboardX and to wandb (offline)")

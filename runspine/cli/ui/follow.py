@@ -144,6 +144,10 @@ def warnings(run: Run) -> list[str]:
         found.append("the run completed, but no step, episode or metric was captured")
     if counts.malformed:
         found.append(f"{counts.malformed:,} telemetry lines were malformed; see the logs")
+    if counts.dropped:
+        found.append(f"{counts.dropped:,} values could not be recorded; see the logs for the first ones")
+    if counts.not_finite:
+        found.append(f"{counts.not_finite:,} metrics are NaN or infinite; see the logs for the first ones")
     if run.losses:
         found.append(f"{run.losses} attempt{'s were' if run.losses > 1 else ' was'} lost with the worker")
     return found

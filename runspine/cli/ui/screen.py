@@ -25,6 +25,7 @@ PHASE_STYLES = {
     "cancelling": ("◌", "yellow"),
     "completed": ("✓", "green"),
     "failed": ("✗", "red"),
+    "quarantined": ("!", "red"),
     "cancelled": ("⊘", "magenta"),
 }
 

@@ -24,6 +24,7 @@ def apply_attempt(history: AttemptHistory, fact: Fact) -> None:
                     started_at=fact.at,
                     resumed_from=started.resumed_from if started.HasField("resumed_from") else None,
                     versions=started.versions,
+                    provenance=started.provenance if started.HasField("provenance") else None,
                 )
         case "attempt_progressed":
             attempt = find_attempt(history, fact.attempt_progressed.attempt)

@@ -11,6 +11,7 @@ from runspine.wire.v1.run_pb2 import (
     CANCELLING,
     COMPLETED,
     FAILED,
+    QUARANTINED,
     QUEUED,
     RUNNING,
     STALE,
@@ -21,7 +22,8 @@ from runspine.wire.v1.run_pb2 import (
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 # Phases with a started attempt.
 UNDERWAY = frozenset({RUNNING, STALE, CANCELLING})
-ACTIVE = frozenset({SUBMITTED, QUEUED}) | UNDERWAY
+# A quarantined run may go on when it is released. No fact leads to this phase: readers show it.
+ACTIVE = frozenset({SUBMITTED, QUEUED, QUARANTINED}) | UNDERWAY
 
 
 def evolve(run: Run, fact: Fact) -> Run:

@@ -27,7 +27,7 @@ class ClipSchedule:
         if due:
             whole = self._envs.envs[0].snapshot()["episode"]
             meta: dict[str, Any] = {
-                "episode_id": self._run.episode_id(0, whole["number"]),
+                "episode_id": self._run.ids.of(0, whole["number"]),
                 "return": episode.total,
                 "length": episode.length,
             }

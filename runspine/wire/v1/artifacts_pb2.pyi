@@ -772,3 +772,55 @@ class CatalogRun(_message.Message):
     starts: _containers.MessageMap[int, _facts_pb2.ResumedFrom]
     waiting: _containers.RepeatedCompositeFieldContainer[_facts_pb2.ArtifactIndexed]
     def __init__(self, run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., mean_return: _Optional[float] = ..., starts: _Optional[_Mapping[int, _facts_pb2.ResumedFrom]] = ..., waiting: _Optional[_Iterable[_Union[_facts_pb2.ArtifactIndexed, _Mapping]]] = ...) -> None: ...
+
+class FindMissingCodeRequest(_message.Message):
+    __slots__ = ("tree", "digests")
+    TREE_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    tree: str
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tree: _Optional[str] = ..., digests: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FindMissingCodeResponse(_message.Message):
+    __slots__ = ("tree_missing", "digests")
+    TREE_MISSING_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    tree_missing: bool
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tree_missing: _Optional[bool] = ..., digests: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StoreCodeRequest(_message.Message):
+    __slots__ = ("digest", "data", "end", "tree")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    TREE_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    data: bytes
+    end: bool
+    tree: bool
+    def __init__(self, digest: _Optional[str] = ..., data: _Optional[bytes] = ..., end: _Optional[bool] = ..., tree: _Optional[bool] = ...) -> None: ...
+
+class StoreCodeResponse(_message.Message):
+    __slots__ = ("objects", "bytes")
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    objects: int
+    bytes: int
+    def __init__(self, objects: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class ReadCodeRequest(_message.Message):
+    __slots__ = ("digest", "tree", "packages")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TREE_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    tree: bool
+    packages: bool
+    def __init__(self, digest: _Optional[str] = ..., tree: _Optional[bool] = ..., packages: _Optional[bool] = ...) -> None: ...
+
+class ReadCodeResponse(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...

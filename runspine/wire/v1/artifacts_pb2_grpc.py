@@ -132,6 +132,21 @@ class ArtifactServiceStub:
                 request_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.RemoveOrphansRequest.SerializeToString,
                 response_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.RemoveOrphansResponse.FromString,
                 _registered_method=True)
+        self.FindMissingCode = channel.unary_unary(
+                '/runspine.wire.v1.ArtifactService/FindMissingCode',
+                request_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.FindMissingCodeRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.FindMissingCodeResponse.FromString,
+                _registered_method=True)
+        self.StoreCode = channel.stream_unary(
+                '/runspine.wire.v1.ArtifactService/StoreCode',
+                request_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.StoreCodeRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.StoreCodeResponse.FromString,
+                _registered_method=True)
+        self.ReadCode = channel.unary_stream(
+                '/runspine.wire.v1.ArtifactService/ReadCode',
+                request_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.ReadCodeRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.ReadCodeResponse.FromString,
+                _registered_method=True)
 
 
 class ArtifactServiceServicer:
@@ -266,6 +281,27 @@ class ArtifactServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindMissingCode(self, request, context):
+        """Which objects of a code tree are not stored yet.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StoreCode(self, request_iterator, context):
+        """Stores objects of a code tree, each verified by its digest; the tree's manifest last.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadCode(self, request, context):
+        """The bytes of a manifest, of one file of a code tree, or of a list of packages, verified.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ArtifactServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -363,6 +399,21 @@ def add_ArtifactServiceServicer_to_server(servicer, server):
                     servicer.RemoveOrphans,
                     request_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.RemoveOrphansRequest.FromString,
                     response_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.RemoveOrphansResponse.SerializeToString,
+            ),
+            'FindMissingCode': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindMissingCode,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.FindMissingCodeRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.FindMissingCodeResponse.SerializeToString,
+            ),
+            'StoreCode': grpc.stream_unary_rpc_method_handler(
+                    servicer.StoreCode,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.StoreCodeRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.StoreCodeResponse.SerializeToString,
+            ),
+            'ReadCode': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadCode,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.ReadCodeRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_artifacts__pb2.ReadCodeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -881,6 +932,87 @@ class ArtifactService:
             '/runspine.wire.v1.ArtifactService/RemoveOrphans',
             runspine_dot_wire_dot_v1_dot_artifacts__pb2.RemoveOrphansRequest.SerializeToString,
             runspine_dot_wire_dot_v1_dot_artifacts__pb2.RemoveOrphansResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindMissingCode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.ArtifactService/FindMissingCode',
+            runspine_dot_wire_dot_v1_dot_artifacts__pb2.FindMissingCodeRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_artifacts__pb2.FindMissingCodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StoreCode(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/runspine.wire.v1.ArtifactService/StoreCode',
+            runspine_dot_wire_dot_v1_dot_artifacts__pb2.StoreCodeRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_artifacts__pb2.StoreCodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadCode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/runspine.wire.v1.ArtifactService/ReadCode',
+            runspine_dot_wire_dot_v1_dot_artifacts__pb2.ReadCodeRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_artifacts__pb2.ReadCodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

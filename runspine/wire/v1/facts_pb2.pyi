@@ -55,7 +55,7 @@ class Commit(_message.Message):
     def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., previous: _Optional[bytes] = ..., writer: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ...) -> None: ...
 
 class Fact(_message.Message):
-    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned")
+    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned", "subject_released")
     AT_FIELD_NUMBER: _ClassVar[int]
     RUN_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
     RUN_QUEUED_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +96,7 @@ class Fact(_message.Message):
     RETENTION_SET_FIELD_NUMBER: _ClassVar[int]
     JANITOR_ELECTED_FIELD_NUMBER: _ClassVar[int]
     JANITOR_RESIGNED_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_RELEASED_FIELD_NUMBER: _ClassVar[int]
     at: int
     run_submitted: RunSubmitted
     run_queued: RunQueued
@@ -136,7 +137,8 @@ class Fact(_message.Message):
     retention_set: RetentionSet
     janitor_elected: JanitorElected
     janitor_resigned: JanitorResigned
-    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ...) -> None: ...
+    subject_released: SubjectReleased
+    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ..., subject_released: _Optional[_Union[SubjectReleased, _Mapping]] = ...) -> None: ...
 
 class RunSubmitted(_message.Message):
     __slots__ = ("run_id", "name", "spec", "submitted_by", "parent", "idempotency_key", "preflight")
@@ -272,21 +274,25 @@ class KeyReserved(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., spec_digest: _Optional[bytes] = ...) -> None: ...
 
 class Counts(_message.Message):
-    __slots__ = ("steps", "episodes", "metrics", "log_lines", "malformed")
+    __slots__ = ("steps", "episodes", "metrics", "log_lines", "malformed", "dropped", "not_finite")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     LOG_LINES_FIELD_NUMBER: _ClassVar[int]
     MALFORMED_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    NOT_FINITE_FIELD_NUMBER: _ClassVar[int]
     steps: int
     episodes: int
     metrics: int
     log_lines: int
     malformed: int
-    def __init__(self, steps: _Optional[int] = ..., episodes: _Optional[int] = ..., metrics: _Optional[int] = ..., log_lines: _Optional[int] = ..., malformed: _Optional[int] = ...) -> None: ...
+    dropped: int
+    not_finite: int
+    def __init__(self, steps: _Optional[int] = ..., episodes: _Optional[int] = ..., metrics: _Optional[int] = ..., log_lines: _Optional[int] = ..., malformed: _Optional[int] = ..., dropped: _Optional[int] = ..., not_finite: _Optional[int] = ...) -> None: ...
 
 class AttemptStarted(_message.Message):
-    __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from", "versions")
+    __slots__ = ("attempt", "worker_id", "host", "command", "directory", "resumed_from", "versions", "provenance")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -301,6 +307,7 @@ class AttemptStarted(_message.Message):
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FROM_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     worker_id: str
     host: str
@@ -308,7 +315,47 @@ class AttemptStarted(_message.Message):
     directory: str
     resumed_from: ResumedFrom
     versions: _containers.ScalarMap[str, str]
-    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    provenance: Provenance
+    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ...) -> None: ...
+
+class Provenance(_message.Message):
+    __slots__ = ("python", "python_path", "system", "machine", "cpu", "cpus", "memory_mib", "gpus", "gpu_driver", "packages", "package_count", "image", "determinism", "runspine")
+    class DeterminismEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_PATH_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
+    PACKAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    DETERMINISM_FIELD_NUMBER: _ClassVar[int]
+    RUNSPINE_FIELD_NUMBER: _ClassVar[int]
+    python: str
+    python_path: str
+    system: str
+    machine: str
+    cpu: str
+    cpus: float
+    memory_mib: int
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    gpu_driver: str
+    packages: str
+    package_count: int
+    image: str
+    determinism: _containers.ScalarMap[str, str]
+    runspine: str
+    def __init__(self, python: _Optional[str] = ..., python_path: _Optional[str] = ..., system: _Optional[str] = ..., machine: _Optional[str] = ..., cpu: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., gpu_driver: _Optional[str] = ..., packages: _Optional[str] = ..., package_count: _Optional[int] = ..., image: _Optional[str] = ..., determinism: _Optional[_Mapping[str, str]] = ..., runspine: _Optional[str] = ...) -> None: ...
 
 class ResumedFrom(_message.Message):
     __slots__ = ("run_id", "attempt", "digest", "step", "warm_start", "name", "episodes")
@@ -366,7 +413,14 @@ class AttemptProgressed(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds", "last_step_at")
+    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds", "last_step_at", "agent_returns")
+    class AgentReturnsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
@@ -378,6 +432,7 @@ class Progress(_message.Message):
     HELD_BACK_FIELD_NUMBER: _ClassVar[int]
     HELD_BACK_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_AT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_RETURNS_FIELD_NUMBER: _ClassVar[int]
     step: int
     total_steps: int
     episodes: int
@@ -389,7 +444,8 @@ class Progress(_message.Message):
     held_back: str
     held_back_seconds: float
     last_step_at: int
-    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ..., last_step_at: _Optional[int] = ...) -> None: ...
+    agent_returns: _containers.ScalarMap[str, float]
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ..., last_step_at: _Optional[int] = ..., agent_returns: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class EvaluationSummary(_message.Message):
     __slots__ = ("digest", "batches", "episodes", "mean", "std", "minimum", "maximum", "deterministic", "env")
@@ -763,3 +819,15 @@ class RetentionProfile(_message.Message):
     max_tensorboard_runs: int
     max_wandb_runs: int
     def __init__(self, max_videos_per_run: _Optional[int] = ..., max_checkpoints_per_run: _Optional[int] = ..., max_runs_per_agent: _Optional[int] = ..., max_age_seconds: _Optional[float] = ..., max_bytes: _Optional[int] = ..., grace_seconds: _Optional[float] = ..., undo_seconds: _Optional[float] = ..., automatic: _Optional[bool] = ..., max_tensorboard_runs: _Optional[int] = ..., max_wandb_runs: _Optional[int] = ...) -> None: ...
+
+class SubjectReleased(_message.Message):
+    __slots__ = ("first", "last", "released_by", "reason")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    last: int
+    released_by: str
+    reason: str
+    def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., released_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...

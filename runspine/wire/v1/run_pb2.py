@@ -28,13 +28,15 @@ from runspine.wire.v1 import runner_pb2 as runspine_dot_wire_dot_v1_dot_runner__
 from runspine.wire.v1 import spec_pb2 as runspine_dot_wire_dot_v1_dot_spec__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arunspine/wire/v1/run.proto\x12\x10runspine.wire.v1\x1a\x1crunspine/wire/v1/facts.proto\x1a runspine/wire/v1/preflight.proto\x1a\x1drunspine/wire/v1/runner.proto\x1a\x1brunspine/wire/v1/spec.proto\"\xf1\x04\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\'\n\x04spec\x18\x03 \x01(\x0b\x32\x19.runspine.wire.v1.RunSpec\x12&\n\x05phase\x18\x04 \x01(\x0e\x32\x17.runspine.wire.v1.Phase\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08priority\x18\x08 \x01(\r\x12\x31\n\x06labels\x18\t \x03(\x0b\x32!.runspine.wire.v1.Run.LabelsEntry\x12\x14\n\x0csubmitted_by\x18\n \x01(\t\x12\x0e\n\x06parent\x18\x0b \x01(\t\x12\x14\n\x0csubmitted_at\x18\x0c \x01(\x03\x12\x11\n\tqueued_at\x18\r \x01(\x03\x12\x12\n\nnot_before\x18\x0e \x01(\x03\x12\x12\n\nstarted_at\x18\x0f \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x10 \x01(\x03\x12\x12\n\nlast_heard\x18\x11 \x01(\x03\x12\x10\n\x08\x66\x61ilures\x18\x12 \x01(\r\x12\x0e\n\x06losses\x18\x13 \x01(\r\x12(\n\x06\x63ounts\x18\x14 \x01(\x0b\x32\x18.runspine.wire.v1.Counts\x12\x10\n\x08position\x18\x15 \x01(\x04\x12\x18\n\x10\x66ruitless_losses\x18\x16 \x01(\r\x12.\n\tpreflight\x18\x17 \x01(\x0b\x32\x1b.runspine.wire.v1.Preflight\x12\x12\n\nhand_backs\x18\x18 \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd6\x04\n\x07\x41ttempt\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x12\n\nstarted_at\x18\x06 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x07 \x01(\x03\x12/\n\x06\x65xited\x18\x08 \x01(\x0b\x32\x1f.runspine.wire.v1.AttemptExited\x12,\n\x08progress\x18\t \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\x12\x33\n\x0cresumed_from\x18\n \x01(\x0b\x32\x1d.runspine.wire.v1.ResumedFrom\x12\x35\n\tartifacts\x18\x0b \x03(\x0b\x32\".runspine.wire.v1.ArtifactProduced\x12\x19\n\x11\x61rtifacts_pending\x18\x0c \x01(\r\x12\x39\n\x08versions\x18\r \x03(\x0b\x32\'.runspine.wire.v1.Attempt.VersionsEntry\x12\x35\n\tdescribed\x18\x0e \x01(\x0b\x32\".runspine.wire.v1.TrainerDescribed\x12,\n\x08tracking\x18\x0f \x01(\x0b\x32\x1a.runspine.wire.v1.Tracking\x12\x19\n\x11\x66older_removed_at\x18\x14 \x01(\x03\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"=\n\x0e\x41ttemptHistory\x12+\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x19.runspine.wire.v1.Attempt\"\xee\x02\n\x06Worker\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05pools\x18\x03 \x03(\t\x12\r\n\x05slots\x18\x04 \x01(\r\x12-\n\x07runners\x18\x05 \x03(\x0b\x32\x1c.runspine.wire.v1.RunnerInfo\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x0e\n\x06online\x18\x07 \x01(\x08\x12\r\n\x05since\x18\x08 \x01(\x03\x12\x12\n\nlast_heard\x18\t \x01(\x03\x12\x0f\n\x07running\x18\n \x03(\t\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12,\n\x08\x63\x61pacity\x18\x0c \x01(\x0b\x32\x1a.runspine.wire.v1.Capacity\x12\x30\n\x07machine\x18\x14 \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\x12\x38\n\x0f\x63\x61\x63hed_datasets\x18\x15 \x03(\x0b\x32\x1f.runspine.wire.v1.CachedDataset\"\xee\x01\n\x04\x42\x65\x61t\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12/\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1d.runspine.wire.v1.AttemptBeat\x12*\n\x07waiting\x18\x04 \x03(\x0b\x32\x19.runspine.wire.v1.Waiting\x12\x30\n\x07machine\x18\n \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\x12\x38\n\x0f\x63\x61\x63hed_datasets\x18\x0b \x03(\x0b\x32\x1f.runspine.wire.v1.CachedDataset\"?\n\rCachedDataset\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x0f\n\x07used_at\x18\x03 \x01(\x03\"*\n\nCachePrune\x12\x0f\n\x07\x64igests\x18\x01 \x03(\t\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\"\xfa\x01\n\rMachineStatus\x12\x17\n\ndisk_total\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tdisk_free\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x1d\n\x10run_folder_bytes\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x18\n\x0brun_folders\x18\x04 \x01(\rH\x03\x88\x01\x01\x12)\n\x04gpus\x18\x05 \x03(\x0b\x32\x1b.runspine.wire.v1.GpuStatus\x12\x12\n\ngpu_driver\x18\x06 \x01(\tB\r\n\x0b_disk_totalB\x0c\n\n_disk_freeB\x13\n\x11_run_folder_bytesB\x0e\n\x0c_run_folders\"\xcf\x01\n\tGpuStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x19\n\x0cmemory_total\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x18\n\x0bmemory_used\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\x18\n\x0butilisation\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x0btemperature\x18\x06 \x01(\x01H\x03\x88\x01\x01\x42\x0f\n\r_memory_totalB\x0e\n\x0c_memory_usedB\x0e\n\x0c_utilisationB\x0e\n\x0c_temperature\")\n\x07Waiting\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\\\n\x0b\x41ttemptBeat\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12,\n\x08progress\x18\x03 \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\"H\n\x05Offer\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\"\xcd\x01\n\x08Snapshot\x12\x12\n\nprojection\x18\x01 \x01(\t\x12\x0e\n\x06schema\x18\x02 \x01(\r\x12\x38\n\x07\x63ursors\x18\x03 \x03(\x0b\x32\'.runspine.wire.v1.Snapshot.CursorsEntry\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\n\n\x02\x61t\x18\x05 \x01(\x03\x1aH\n\x0c\x43ursorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.runspine.wire.v1.Cursor:\x02\x38\x01\"*\n\x06\x43ursor\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"\xe2\x01\n\rRegistryState\x12\x30\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1f.runspine.wire.v1.RegistryEntry\x12=\n\x07\x61liases\x18\x02 \x03(\x0b\x32,.runspine.wire.v1.RegistryState.AliasesEntry\x12\x0f\n\x07partial\x18\x03 \x01(\x08\x1aO\n\x0c\x41liasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.runspine.wire.v1.RegistryAlias:\x02\x38\x01\"\xb4\x02\n\rRegistryEntry\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0b\n\x03\x65nv\x18\x05 \x01(\t\x12\x0c\n\x04\x61lgo\x18\x06 \x01(\t\x12\x0e\n\x06runner\x18\x07 \x01(\t\x12\x42\n\nenv_kwargs\x18\x08 \x03(\x0b\x32..runspine.wire.v1.RegistryEntry.EnvKwargsEntry\x12\x0f\n\x07problem\x18\t \x01(\t\x12\x0e\n\x06pruned\x18\n \x01(\t\x12\x0c\n\x04size\x18\x0b \x01(\x04\x1aI\n\x0e\x45nvKwargsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"/\n\rRegistryAlias\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\xa0\x02\n\nBoardState\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.runspine.wire.v1.Run\x12<\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32*.runspine.wire.v1.BoardState.AttemptsEntry\x12)\n\x07workers\x18\x03 \x03(\x0b\x32\x18.runspine.wire.v1.Worker\x12\x31\n\x08registry\x18\x04 \x01(\x0b\x32\x1f.runspine.wire.v1.RegistryState\x1aQ\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12/\n\x05value\x18\x02 \x01(\x0b\x32 .runspine.wire.v1.AttemptHistory:\x02\x38\x01*\x8b\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\r\n\tSUBMITTED\x10\x01\x12\n\n\x06QUEUED\x10\x02\x12\x0b\n\x07RUNNING\x10\x03\x12\t\n\x05STALE\x10\x04\x12\x0e\n\nCANCELLING\x10\x05\x12\r\n\tCOMPLETED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\r\n\tCANCELLED\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arunspine/wire/v1/run.proto\x12\x10runspine.wire.v1\x1a\x1crunspine/wire/v1/facts.proto\x1a runspine/wire/v1/preflight.proto\x1a\x1drunspine/wire/v1/runner.proto\x1a\x1brunspine/wire/v1/spec.proto\"\x8a\x01\n\nQuarantine\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\x12\x10\n\x08messages\x18\x05 \x01(\x04\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\n\n\x02\x61t\x18\x07 \x01(\x03\x12\x10\n\x08released\x18\x08 \x01(\x04\"\xa5\x01\n\nChainState\x12\x36\n\x05heads\x18\x01 \x03(\x0b\x32\'.runspine.wire.v1.ChainState.HeadsEntry\x12\x31\n\x0bquarantines\x18\x02 \x03(\x0b\x32\x1c.runspine.wire.v1.Quarantine\x1a,\n\nHeadsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\xa3\x05\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\'\n\x04spec\x18\x03 \x01(\x0b\x32\x19.runspine.wire.v1.RunSpec\x12&\n\x05phase\x18\x04 \x01(\x0e\x32\x17.runspine.wire.v1.Phase\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08priority\x18\x08 \x01(\r\x12\x31\n\x06labels\x18\t \x03(\x0b\x32!.runspine.wire.v1.Run.LabelsEntry\x12\x14\n\x0csubmitted_by\x18\n \x01(\t\x12\x0e\n\x06parent\x18\x0b \x01(\t\x12\x14\n\x0csubmitted_at\x18\x0c \x01(\x03\x12\x11\n\tqueued_at\x18\r \x01(\x03\x12\x12\n\nnot_before\x18\x0e \x01(\x03\x12\x12\n\nstarted_at\x18\x0f \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x10 \x01(\x03\x12\x12\n\nlast_heard\x18\x11 \x01(\x03\x12\x10\n\x08\x66\x61ilures\x18\x12 \x01(\r\x12\x0e\n\x06losses\x18\x13 \x01(\r\x12(\n\x06\x63ounts\x18\x14 \x01(\x0b\x32\x18.runspine.wire.v1.Counts\x12\x10\n\x08position\x18\x15 \x01(\x04\x12\x18\n\x10\x66ruitless_losses\x18\x16 \x01(\r\x12.\n\tpreflight\x18\x17 \x01(\x0b\x32\x1b.runspine.wire.v1.Preflight\x12\x12\n\nhand_backs\x18\x18 \x01(\r\x12\x30\n\nquarantine\x18\x19 \x01(\x0b\x32\x1c.runspine.wire.v1.Quarantine\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x88\x05\n\x07\x41ttempt\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\x12\n\nstarted_at\x18\x06 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x07 \x01(\x03\x12/\n\x06\x65xited\x18\x08 \x01(\x0b\x32\x1f.runspine.wire.v1.AttemptExited\x12,\n\x08progress\x18\t \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\x12\x33\n\x0cresumed_from\x18\n \x01(\x0b\x32\x1d.runspine.wire.v1.ResumedFrom\x12\x35\n\tartifacts\x18\x0b \x03(\x0b\x32\".runspine.wire.v1.ArtifactProduced\x12\x19\n\x11\x61rtifacts_pending\x18\x0c \x01(\r\x12\x39\n\x08versions\x18\r \x03(\x0b\x32\'.runspine.wire.v1.Attempt.VersionsEntry\x12\x35\n\tdescribed\x18\x0e \x01(\x0b\x32\".runspine.wire.v1.TrainerDescribed\x12,\n\x08tracking\x18\x0f \x01(\x0b\x32\x1a.runspine.wire.v1.Tracking\x12\x19\n\x11\x66older_removed_at\x18\x14 \x01(\x03\x12\x30\n\nprovenance\x18\x1e \x01(\x0b\x32\x1c.runspine.wire.v1.Provenance\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"=\n\x0e\x41ttemptHistory\x12+\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x19.runspine.wire.v1.Attempt\"\xa0\x03\n\x06Worker\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05pools\x18\x03 \x03(\t\x12\r\n\x05slots\x18\x04 \x01(\r\x12-\n\x07runners\x18\x05 \x03(\x0b\x32\x1c.runspine.wire.v1.RunnerInfo\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x0e\n\x06online\x18\x07 \x01(\x08\x12\r\n\x05since\x18\x08 \x01(\x03\x12\x12\n\nlast_heard\x18\t \x01(\x03\x12\x0f\n\x07running\x18\n \x03(\t\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12,\n\x08\x63\x61pacity\x18\x0c \x01(\x0b\x32\x1a.runspine.wire.v1.Capacity\x12\x30\n\x07machine\x18\x14 \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\x12\x38\n\x0f\x63\x61\x63hed_datasets\x18\x15 \x03(\x0b\x32\x1f.runspine.wire.v1.CachedDataset\x12\x30\n\nquarantine\x18\x16 \x01(\x0b\x32\x1c.runspine.wire.v1.Quarantine\"\xee\x01\n\x04\x42\x65\x61t\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x03\x12/\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1d.runspine.wire.v1.AttemptBeat\x12*\n\x07waiting\x18\x04 \x03(\x0b\x32\x19.runspine.wire.v1.Waiting\x12\x30\n\x07machine\x18\n \x01(\x0b\x32\x1f.runspine.wire.v1.MachineStatus\x12\x38\n\x0f\x63\x61\x63hed_datasets\x18\x0b \x03(\x0b\x32\x1f.runspine.wire.v1.CachedDataset\"?\n\rCachedDataset\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x0f\n\x07used_at\x18\x03 \x01(\x03\"*\n\nCachePrune\x12\x0f\n\x07\x64igests\x18\x01 \x03(\t\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\"\xfa\x01\n\rMachineStatus\x12\x17\n\ndisk_total\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tdisk_free\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x1d\n\x10run_folder_bytes\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x18\n\x0brun_folders\x18\x04 \x01(\rH\x03\x88\x01\x01\x12)\n\x04gpus\x18\x05 \x03(\x0b\x32\x1b.runspine.wire.v1.GpuStatus\x12\x12\n\ngpu_driver\x18\x06 \x01(\tB\r\n\x0b_disk_totalB\x0c\n\n_disk_freeB\x13\n\x11_run_folder_bytesB\x0e\n\x0c_run_folders\"\xcf\x01\n\tGpuStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x19\n\x0cmemory_total\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x18\n\x0bmemory_used\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\x18\n\x0butilisation\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x0btemperature\x18\x06 \x01(\x01H\x03\x88\x01\x01\x42\x0f\n\r_memory_totalB\x0e\n\x0c_memory_usedB\x0e\n\x0c_utilisationB\x0e\n\x0c_temperature\")\n\x07Waiting\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\\\n\x0b\x41ttemptBeat\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12,\n\x08progress\x18\x03 \x01(\x0b\x32\x1a.runspine.wire.v1.Progress\"H\n\x05Offer\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\"\xfb\x01\n\x08Snapshot\x12\x12\n\nprojection\x18\x01 \x01(\t\x12\x0e\n\x06schema\x18\x02 \x01(\r\x12\x38\n\x07\x63ursors\x18\x03 \x03(\x0b\x32\'.runspine.wire.v1.Snapshot.CursorsEntry\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\n\n\x02\x61t\x18\x05 \x01(\x03\x12,\n\x06\x63hains\x18\x06 \x01(\x0b\x32\x1c.runspine.wire.v1.ChainState\x1aH\n\x0c\x43ursorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.runspine.wire.v1.Cursor:\x02\x38\x01\"*\n\x06\x43ursor\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"\xe2\x01\n\rRegistryState\x12\x30\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1f.runspine.wire.v1.RegistryEntry\x12=\n\x07\x61liases\x18\x02 \x03(\x0b\x32,.runspine.wire.v1.RegistryState.AliasesEntry\x12\x0f\n\x07partial\x18\x03 \x01(\x08\x1aO\n\x0c\x41liasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.runspine.wire.v1.RegistryAlias:\x02\x38\x01\"\xb4\x02\n\rRegistryEntry\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0b\n\x03\x65nv\x18\x05 \x01(\t\x12\x0c\n\x04\x61lgo\x18\x06 \x01(\t\x12\x0e\n\x06runner\x18\x07 \x01(\t\x12\x42\n\nenv_kwargs\x18\x08 \x03(\x0b\x32..runspine.wire.v1.RegistryEntry.EnvKwargsEntry\x12\x0f\n\x07problem\x18\t \x01(\t\x12\x0e\n\x06pruned\x18\n \x01(\t\x12\x0c\n\x04size\x18\x0b \x01(\x04\x1aI\n\x0e\x45nvKwargsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.runspine.wire.v1.Value:\x02\x38\x01\"/\n\rRegistryAlias\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\xa0\x02\n\nBoardState\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.runspine.wire.v1.Run\x12<\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32*.runspine.wire.v1.BoardState.AttemptsEntry\x12)\n\x07workers\x18\x03 \x03(\x0b\x32\x18.runspine.wire.v1.Worker\x12\x31\n\x08registry\x18\x04 \x01(\x0b\x32\x1f.runspine.wire.v1.RegistryState\x1aQ\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12/\n\x05value\x18\x02 \x01(\x0b\x32 .runspine.wire.v1.AttemptHistory:\x02\x38\x01*\x9c\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\r\n\tSUBMITTED\x10\x01\x12\n\n\x06QUEUED\x10\x02\x12\x0b\n\x07RUNNING\x10\x03\x12\t\n\x05STALE\x10\x04\x12\x0e\n\nCANCELLING\x10\x05\x12\r\n\tCOMPLETED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\r\n\tCANCELLED\x10\x08\x12\x0f\n\x0bQUARANTINED\x10\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'runspine.wire.v1.run_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CHAINSTATE_HEADSENTRY']._loaded_options = None
+  _globals['_CHAINSTATE_HEADSENTRY']._serialized_options = b'8\001'
   _globals['_RUN_LABELSENTRY']._loaded_options = None
   _globals['_RUN_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_ATTEMPT_VERSIONSENTRY']._loaded_options = None
@@ -47,54 +49,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_options = b'8\001'
   _globals['_BOARDSTATE_ATTEMPTSENTRY']._loaded_options = None
   _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_options = b'8\001'
-  _globals['_PHASE']._serialized_start=3990
-  _globals['_PHASE']._serialized_end=4129
-  _globals['_RUN']._serialized_start=173
-  _globals['_RUN']._serialized_end=798
-  _globals['_RUN_LABELSENTRY']._serialized_start=753
-  _globals['_RUN_LABELSENTRY']._serialized_end=798
-  _globals['_ATTEMPT']._serialized_start=801
-  _globals['_ATTEMPT']._serialized_end=1399
-  _globals['_ATTEMPT_VERSIONSENTRY']._serialized_start=1352
-  _globals['_ATTEMPT_VERSIONSENTRY']._serialized_end=1399
-  _globals['_ATTEMPTHISTORY']._serialized_start=1401
-  _globals['_ATTEMPTHISTORY']._serialized_end=1462
-  _globals['_WORKER']._serialized_start=1465
-  _globals['_WORKER']._serialized_end=1831
-  _globals['_BEAT']._serialized_start=1834
-  _globals['_BEAT']._serialized_end=2072
-  _globals['_CACHEDDATASET']._serialized_start=2074
-  _globals['_CACHEDDATASET']._serialized_end=2137
-  _globals['_CACHEPRUNE']._serialized_start=2139
-  _globals['_CACHEPRUNE']._serialized_end=2181
-  _globals['_MACHINESTATUS']._serialized_start=2184
-  _globals['_MACHINESTATUS']._serialized_end=2434
-  _globals['_GPUSTATUS']._serialized_start=2437
-  _globals['_GPUSTATUS']._serialized_end=2644
-  _globals['_WAITING']._serialized_start=2646
-  _globals['_WAITING']._serialized_end=2687
-  _globals['_ATTEMPTBEAT']._serialized_start=2689
-  _globals['_ATTEMPTBEAT']._serialized_end=2781
-  _globals['_OFFER']._serialized_start=2783
-  _globals['_OFFER']._serialized_end=2855
-  _globals['_SNAPSHOT']._serialized_start=2858
-  _globals['_SNAPSHOT']._serialized_end=3063
-  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_start=2991
-  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_end=3063
-  _globals['_CURSOR']._serialized_start=3065
-  _globals['_CURSOR']._serialized_end=3107
-  _globals['_REGISTRYSTATE']._serialized_start=3110
-  _globals['_REGISTRYSTATE']._serialized_end=3336
-  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_start=3257
-  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_end=3336
-  _globals['_REGISTRYENTRY']._serialized_start=3339
-  _globals['_REGISTRYENTRY']._serialized_end=3647
-  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_start=3574
-  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_end=3647
-  _globals['_REGISTRYALIAS']._serialized_start=3649
-  _globals['_REGISTRYALIAS']._serialized_end=3696
-  _globals['_BOARDSTATE']._serialized_start=3699
-  _globals['_BOARDSTATE']._serialized_end=3987
-  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_start=3906
-  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_end=3987
+  _globals['_PHASE']._serialized_start=4495
+  _globals['_PHASE']._serialized_end=4651
+  _globals['_QUARANTINE']._serialized_start=173
+  _globals['_QUARANTINE']._serialized_end=311
+  _globals['_CHAINSTATE']._serialized_start=314
+  _globals['_CHAINSTATE']._serialized_end=479
+  _globals['_CHAINSTATE_HEADSENTRY']._serialized_start=435
+  _globals['_CHAINSTATE_HEADSENTRY']._serialized_end=479
+  _globals['_RUN']._serialized_start=482
+  _globals['_RUN']._serialized_end=1157
+  _globals['_RUN_LABELSENTRY']._serialized_start=1112
+  _globals['_RUN_LABELSENTRY']._serialized_end=1157
+  _globals['_ATTEMPT']._serialized_start=1160
+  _globals['_ATTEMPT']._serialized_end=1808
+  _globals['_ATTEMPT_VERSIONSENTRY']._serialized_start=1761
+  _globals['_ATTEMPT_VERSIONSENTRY']._serialized_end=1808
+  _globals['_ATTEMPTHISTORY']._serialized_start=1810
+  _globals['_ATTEMPTHISTORY']._serialized_end=1871
+  _globals['_WORKER']._serialized_start=1874
+  _globals['_WORKER']._serialized_end=2290
+  _globals['_BEAT']._serialized_start=2293
+  _globals['_BEAT']._serialized_end=2531
+  _globals['_CACHEDDATASET']._serialized_start=2533
+  _globals['_CACHEDDATASET']._serialized_end=2596
+  _globals['_CACHEPRUNE']._serialized_start=2598
+  _globals['_CACHEPRUNE']._serialized_end=2640
+  _globals['_MACHINESTATUS']._serialized_start=2643
+  _globals['_MACHINESTATUS']._serialized_end=2893
+  _globals['_GPUSTATUS']._serialized_start=2896
+  _globals['_GPUSTATUS']._serialized_end=3103
+  _globals['_WAITING']._serialized_start=3105
+  _globals['_WAITING']._serialized_end=3146
+  _globals['_ATTEMPTBEAT']._serialized_start=3148
+  _globals['_ATTEMPTBEAT']._serialized_end=3240
+  _globals['_OFFER']._serialized_start=3242
+  _globals['_OFFER']._serialized_end=3314
+  _globals['_SNAPSHOT']._serialized_start=3317
+  _globals['_SNAPSHOT']._serialized_end=3568
+  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_start=3496
+  _globals['_SNAPSHOT_CURSORSENTRY']._serialized_end=3568
+  _globals['_CURSOR']._serialized_start=3570
+  _globals['_CURSOR']._serialized_end=3612
+  _globals['_REGISTRYSTATE']._serialized_start=3615
+  _globals['_REGISTRYSTATE']._serialized_end=3841
+  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_start=3762
+  _globals['_REGISTRYSTATE_ALIASESENTRY']._serialized_end=3841
+  _globals['_REGISTRYENTRY']._serialized_start=3844
+  _globals['_REGISTRYENTRY']._serialized_end=4152
+  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_start=4079
+  _globals['_REGISTRYENTRY_ENVKWARGSENTRY']._serialized_end=4152
+  _globals['_REGISTRYALIAS']._serialized_start=4154
+  _globals['_REGISTRYALIAS']._serialized_end=4201
+  _globals['_BOARDSTATE']._serialized_start=4204
+  _globals['_BOARDSTATE']._serialized_end=4492
+  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_start=4411
+  _globals['_BOARDSTATE_ATTEMPTSENTRY']._serialized_end=4492
 # @@protoc_insertion_point(module_scope)

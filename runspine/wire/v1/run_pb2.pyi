@@ -22,6 +22,7 @@ class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMPLETED: _ClassVar[Phase]
     FAILED: _ClassVar[Phase]
     CANCELLED: _ClassVar[Phase]
+    QUARANTINED: _ClassVar[Phase]
 PHASE_UNSPECIFIED: Phase
 SUBMITTED: Phase
 QUEUED: Phase
@@ -31,9 +32,45 @@ CANCELLING: Phase
 COMPLETED: Phase
 FAILED: Phase
 CANCELLED: Phase
+QUARANTINED: Phase
+
+class Quarantine(_message.Message):
+    __slots__ = ("subject", "stream", "first", "last", "messages", "reason", "at", "released")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    stream: str
+    first: int
+    last: int
+    messages: int
+    reason: str
+    at: int
+    released: int
+    def __init__(self, subject: _Optional[str] = ..., stream: _Optional[str] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., messages: _Optional[int] = ..., reason: _Optional[str] = ..., at: _Optional[int] = ..., released: _Optional[int] = ...) -> None: ...
+
+class ChainState(_message.Message):
+    __slots__ = ("heads", "quarantines")
+    class HeadsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    HEADS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINES_FIELD_NUMBER: _ClassVar[int]
+    heads: _containers.ScalarMap[str, bytes]
+    quarantines: _containers.RepeatedCompositeFieldContainer[Quarantine]
+    def __init__(self, heads: _Optional[_Mapping[str, bytes]] = ..., quarantines: _Optional[_Iterable[_Union[Quarantine, _Mapping]]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position", "fruitless_losses", "preflight", "hand_backs")
+    __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position", "fruitless_losses", "preflight", "hand_backs", "quarantine")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +102,7 @@ class Run(_message.Message):
     FRUITLESS_LOSSES_FIELD_NUMBER: _ClassVar[int]
     PREFLIGHT_FIELD_NUMBER: _ClassVar[int]
     HAND_BACKS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINE_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     spec: _spec_pb2.RunSpec
@@ -89,10 +127,11 @@ class Run(_message.Message):
     fruitless_losses: int
     preflight: _preflight_pb2.Preflight
     hand_backs: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., phase: _Optional[_Union[Phase, str]] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., submitted_at: _Optional[int] = ..., queued_at: _Optional[int] = ..., not_before: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., last_heard: _Optional[int] = ..., failures: _Optional[int] = ..., losses: _Optional[int] = ..., counts: _Optional[_Union[_facts_pb2.Counts, _Mapping]] = ..., position: _Optional[int] = ..., fruitless_losses: _Optional[int] = ..., preflight: _Optional[_Union[_preflight_pb2.Preflight, _Mapping]] = ..., hand_backs: _Optional[int] = ...) -> None: ...
+    quarantine: Quarantine
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.RunSpec, _Mapping]] = ..., phase: _Optional[_Union[Phase, str]] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., submitted_by: _Optional[str] = ..., parent: _Optional[str] = ..., submitted_at: _Optional[int] = ..., queued_at: _Optional[int] = ..., not_before: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., last_heard: _Optional[int] = ..., failures: _Optional[int] = ..., losses: _Optional[int] = ..., counts: _Optional[_Union[_facts_pb2.Counts, _Mapping]] = ..., position: _Optional[int] = ..., fruitless_losses: _Optional[int] = ..., preflight: _Optional[_Union[_preflight_pb2.Preflight, _Mapping]] = ..., hand_backs: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ...) -> None: ...
 
 class Attempt(_message.Message):
-    __slots__ = ("number", "worker_id", "host", "command", "directory", "started_at", "ended_at", "exited", "progress", "resumed_from", "artifacts", "artifacts_pending", "versions", "described", "tracking", "folder_removed_at")
+    __slots__ = ("number", "worker_id", "host", "command", "directory", "started_at", "ended_at", "exited", "progress", "resumed_from", "artifacts", "artifacts_pending", "versions", "described", "tracking", "folder_removed_at", "provenance")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +155,7 @@ class Attempt(_message.Message):
     DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     TRACKING_FIELD_NUMBER: _ClassVar[int]
     FOLDER_REMOVED_AT_FIELD_NUMBER: _ClassVar[int]
+    PROVENANCE_FIELD_NUMBER: _ClassVar[int]
     number: int
     worker_id: str
     host: str
@@ -132,7 +172,8 @@ class Attempt(_message.Message):
     described: _facts_pb2.TrainerDescribed
     tracking: _facts_pb2.Tracking
     folder_removed_at: int
-    def __init__(self, number: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., exited: _Optional[_Union[_facts_pb2.AttemptExited, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., resumed_from: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., artifacts_pending: _Optional[int] = ..., versions: _Optional[_Mapping[str, str]] = ..., described: _Optional[_Union[_facts_pb2.TrainerDescribed, _Mapping]] = ..., tracking: _Optional[_Union[_facts_pb2.Tracking, _Mapping]] = ..., folder_removed_at: _Optional[int] = ...) -> None: ...
+    provenance: _facts_pb2.Provenance
+    def __init__(self, number: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., exited: _Optional[_Union[_facts_pb2.AttemptExited, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., resumed_from: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., artifacts_pending: _Optional[int] = ..., versions: _Optional[_Mapping[str, str]] = ..., described: _Optional[_Union[_facts_pb2.TrainerDescribed, _Mapping]] = ..., tracking: _Optional[_Union[_facts_pb2.Tracking, _Mapping]] = ..., folder_removed_at: _Optional[int] = ..., provenance: _Optional[_Union[_facts_pb2.Provenance, _Mapping]] = ...) -> None: ...
 
 class AttemptHistory(_message.Message):
     __slots__ = ("attempts",)
@@ -141,7 +182,7 @@ class AttemptHistory(_message.Message):
     def __init__(self, attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
 
 class Worker(_message.Message):
-    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine", "cached_datasets")
+    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine", "cached_datasets", "quarantine")
     ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +197,7 @@ class Worker(_message.Message):
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
     CACHED_DATASETS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINE_FIELD_NUMBER: _ClassVar[int]
     id: str
     host: str
     pools: _containers.RepeatedScalarFieldContainer[str]
@@ -170,7 +212,8 @@ class Worker(_message.Message):
     capacity: _facts_pb2.Capacity
     machine: MachineStatus
     cached_datasets: _containers.RepeatedCompositeFieldContainer[CachedDataset]
-    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ...) -> None: ...
+    quarantine: Quarantine
+    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ...) -> None: ...
 
 class Beat(_message.Message):
     __slots__ = ("worker_id", "at", "attempts", "waiting", "machine", "cached_datasets")
@@ -269,7 +312,7 @@ class Offer(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("projection", "schema", "cursors", "state", "at")
+    __slots__ = ("projection", "schema", "cursors", "state", "at", "chains")
     class CursorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -282,12 +325,14 @@ class Snapshot(_message.Message):
     CURSORS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    CHAINS_FIELD_NUMBER: _ClassVar[int]
     projection: str
     schema: int
     cursors: _containers.MessageMap[str, Cursor]
     state: bytes
     at: int
-    def __init__(self, projection: _Optional[str] = ..., schema: _Optional[int] = ..., cursors: _Optional[_Mapping[str, Cursor]] = ..., state: _Optional[bytes] = ..., at: _Optional[int] = ...) -> None: ...
+    chains: ChainState
+    def __init__(self, projection: _Optional[str] = ..., schema: _Optional[int] = ..., cursors: _Optional[_Mapping[str, Cursor]] = ..., state: _Optional[bytes] = ..., at: _Optional[int] = ..., chains: _Optional[_Union[ChainState, _Mapping]] = ...) -> None: ...
 
 class Cursor(_message.Message):
     __slots__ = ("sequence", "digest")

@@ -65,7 +65,7 @@ class ValueMap(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, Value]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes")
+    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes", "code")
     class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class RunSpec(_message.Message):
     PLAY_FIELD_NUMBER: _ClassVar[int]
     FORK_FIELD_NUMBER: _ClassVar[int]
     MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
     name: str
     runner: str
     algo: str
@@ -150,7 +151,42 @@ class RunSpec(_message.Message):
     play: Play
     fork: ForkPoint
     max_episodes: int
-    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ...) -> None: ...
+    code: Code
+    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ..., code: _Optional[_Union[Code, _Mapping]] = ...) -> None: ...
+
+class Code(_message.Message):
+    __slots__ = ("tree", "directory", "files", "bytes", "origin", "image")
+    TREE_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    tree: str
+    directory: str
+    files: int
+    bytes: int
+    origin: CodeOrigin
+    image: bool
+    def __init__(self, tree: _Optional[str] = ..., directory: _Optional[str] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., origin: _Optional[_Union[CodeOrigin, _Mapping]] = ..., image: _Optional[bool] = ...) -> None: ...
+
+class CodeOrigin(_message.Message):
+    __slots__ = ("folder", "commit", "branch", "remote", "dirty", "diff", "diff_cut")
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    BRANCH_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_FIELD_NUMBER: _ClassVar[int]
+    DIRTY_FIELD_NUMBER: _ClassVar[int]
+    DIFF_FIELD_NUMBER: _ClassVar[int]
+    DIFF_CUT_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    commit: str
+    branch: str
+    remote: str
+    dirty: bool
+    diff: str
+    diff_cut: bool
+    def __init__(self, folder: _Optional[str] = ..., commit: _Optional[str] = ..., branch: _Optional[str] = ..., remote: _Optional[str] = ..., dirty: _Optional[bool] = ..., diff: _Optional[str] = ..., diff_cut: _Optional[bool] = ...) -> None: ...
 
 class Play(_message.Message):
     __slots__ = ("actor", "steps_per_second", "turn_based", "episodes", "fork", "plan_text")
@@ -193,10 +229,16 @@ class Dataset(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Capture(_message.Message):
-    __slots__ = ("observations",)
+    __slots__ = ("observations", "instrument", "verbose", "whole")
     OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    INSTRUMENT_FIELD_NUMBER: _ClassVar[int]
+    VERBOSE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
     observations: ObservationPolicy
-    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ...) -> None: ...
+    instrument: bool
+    verbose: bool
+    whole: int
+    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ..., instrument: _Optional[bool] = ..., verbose: _Optional[bool] = ..., whole: _Optional[int] = ...) -> None: ...
 
 class WarmStart(_message.Message):
     __slots__ = ("run_id", "digest", "name", "given")

@@ -214,7 +214,7 @@ class EnvBatch(_message.Message):
     def __init__(self, made: _Optional[_Iterable[_Union[EnvMade, _Mapping]]] = ..., resets: _Optional[_Iterable[_Union[Reset, _Mapping]]] = ..., configs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EnvMade(_message.Message):
-    __slots__ = ("slot", "env_id", "kwargs_json", "versions", "at", "entry_point", "wrappers_json")
+    __slots__ = ("slot", "env_id", "kwargs_json", "versions", "at", "entry_point", "wrappers_json", "frame_skip")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -229,6 +229,7 @@ class EnvMade(_message.Message):
     AT_FIELD_NUMBER: _ClassVar[int]
     ENTRY_POINT_FIELD_NUMBER: _ClassVar[int]
     WRAPPERS_JSON_FIELD_NUMBER: _ClassVar[int]
+    FRAME_SKIP_FIELD_NUMBER: _ClassVar[int]
     slot: int
     env_id: str
     kwargs_json: str
@@ -236,7 +237,8 @@ class EnvMade(_message.Message):
     at: int
     entry_point: str
     wrappers_json: str
-    def __init__(self, slot: _Optional[int] = ..., env_id: _Optional[str] = ..., kwargs_json: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., at: _Optional[int] = ..., entry_point: _Optional[str] = ..., wrappers_json: _Optional[str] = ...) -> None: ...
+    frame_skip: int
+    def __init__(self, slot: _Optional[int] = ..., env_id: _Optional[str] = ..., kwargs_json: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., at: _Optional[int] = ..., entry_point: _Optional[str] = ..., wrappers_json: _Optional[str] = ..., frame_skip: _Optional[int] = ...) -> None: ...
 
 class Reset(_message.Message):
     __slots__ = ("episode_id", "slot", "seed_json", "options_json", "rng_json", "ordinal", "observation", "observation_hash", "at", "agent_id", "observation_json", "state_json")
@@ -443,6 +445,38 @@ class Series(_message.Message):
     points: int
     def __init__(self, name: _Optional[str] = ..., exact: _Optional[bool] = ..., x: _Optional[_Iterable[float]] = ..., y: _Optional[_Iterable[float]] = ..., low: _Optional[_Iterable[float]] = ..., high: _Optional[_Iterable[float]] = ..., points: _Optional[int] = ...) -> None: ...
 
+class ReadPointsRequest(_message.Message):
+    __slots__ = ("run_id", "names", "with_times", "after")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    WITH_TIMES_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    with_times: bool
+    after: int
+    def __init__(self, run_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., with_times: _Optional[bool] = ..., after: _Optional[int] = ...) -> None: ...
+
+class ReadPointsResponse(_message.Message):
+    __slots__ = ("blocks", "position")
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    blocks: _containers.RepeatedCompositeFieldContainer[PointBlock]
+    position: int
+    def __init__(self, blocks: _Optional[_Iterable[_Union[PointBlock, _Mapping]]] = ..., position: _Optional[int] = ...) -> None: ...
+
+class PointBlock(_message.Message):
+    __slots__ = ("name", "values", "steps", "at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    values: bytes
+    steps: bytes
+    at: bytes
+    def __init__(self, name: _Optional[str] = ..., values: _Optional[bytes] = ..., steps: _Optional[bytes] = ..., at: _Optional[bytes] = ...) -> None: ...
+
 class ListEpisodesRequest(_message.Message):
     __slots__ = ("run_id", "order", "descending", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -514,14 +548,16 @@ class SearchLogsRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., text: _Optional[str] = ..., regular_expression: _Optional[bool] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class SqlRequest(_message.Message):
-    __slots__ = ("run_id", "query", "max_rows")
+    __slots__ = ("run_id", "query", "max_rows", "run_ids")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     MAX_ROWS_FIELD_NUMBER: _ClassVar[int]
+    RUN_IDS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     query: str
     max_rows: int
-    def __init__(self, run_id: _Optional[str] = ..., query: _Optional[str] = ..., max_rows: _Optional[int] = ...) -> None: ...
+    run_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_id: _Optional[str] = ..., query: _Optional[str] = ..., max_rows: _Optional[int] = ..., run_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SqlResponse(_message.Message):
     __slots__ = ("arrow",)

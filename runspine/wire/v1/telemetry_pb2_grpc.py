@@ -74,6 +74,11 @@ class TelemetryServiceStub:
                 request_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.QueryMetricsRequest.SerializeToString,
                 response_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.QueryMetricsResponse.FromString,
                 _registered_method=True)
+        self.ReadPoints = channel.unary_stream(
+                '/runspine.wire.v1.TelemetryService/ReadPoints',
+                request_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadPointsRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadPointsResponse.FromString,
+                _registered_method=True)
         self.ListEpisodes = channel.unary_unary(
                 '/runspine.wire.v1.TelemetryService/ListEpisodes',
                 request_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ListEpisodesRequest.SerializeToString,
@@ -153,6 +158,13 @@ class TelemetryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadPoints(self, request, context):
+        """Every point of a run's series, exact, as columns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListEpisodes(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -174,7 +186,7 @@ class TelemetryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Sql(self, request, context):
-        """Read-only SQL over a run's tables: steps, episodes, metrics, logs.
+        """Read-only SQL over a run's tables: steps, episodes, metrics, logs; or over those of many runs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -222,6 +234,11 @@ def add_TelemetryServiceServicer_to_server(servicer, server):
                     servicer.QueryMetrics,
                     request_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.QueryMetricsRequest.FromString,
                     response_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.QueryMetricsResponse.SerializeToString,
+            ),
+            'ReadPoints': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadPoints,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadPointsRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadPointsResponse.SerializeToString,
             ),
             'ListEpisodes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListEpisodes,
@@ -460,6 +477,33 @@ class TelemetryService:
             '/runspine.wire.v1.TelemetryService/QueryMetrics',
             runspine_dot_wire_dot_v1_dot_telemetry__pb2.QueryMetricsRequest.SerializeToString,
             runspine_dot_wire_dot_v1_dot_telemetry__pb2.QueryMetricsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadPoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/runspine.wire.v1.TelemetryService/ReadPoints',
+            runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadPointsRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadPointsResponse.FromString,
             options,
             channel_credentials,
             insecure,

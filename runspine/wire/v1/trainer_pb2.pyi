@@ -92,7 +92,7 @@ class GetResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_run_pb2.Run, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[_run_pb2.Attempt, _Mapping]]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ("phases", "env", "algo", "runner", "project", "labels", "name", "submitted_after", "submitted_before", "page_size", "page_token")
+    __slots__ = ("phases", "env", "algo", "runner", "project", "labels", "name", "submitted_after", "submitted_before", "page_size", "page_token", "params", "submitted_by")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,13 @@ class ListRequest(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ParamsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _spec_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_spec_pb2.Value, _Mapping]] = ...) -> None: ...
     PHASES_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     ALGO_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +118,8 @@ class ListRequest(_message.Message):
     SUBMITTED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_BY_FIELD_NUMBER: _ClassVar[int]
     phases: _containers.RepeatedScalarFieldContainer[_run_pb2.Phase]
     env: str
     algo: str
@@ -122,7 +131,9 @@ class ListRequest(_message.Message):
     submitted_before: int
     page_size: int
     page_token: str
-    def __init__(self, phases: _Optional[_Iterable[_Union[_run_pb2.Phase, str]]] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., name: _Optional[str] = ..., submitted_after: _Optional[int] = ..., submitted_before: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    params: _containers.MessageMap[str, _spec_pb2.Value]
+    submitted_by: str
+    def __init__(self, phases: _Optional[_Iterable[_Union[_run_pb2.Phase, str]]] = ..., env: _Optional[str] = ..., algo: _Optional[str] = ..., runner: _Optional[str] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., name: _Optional[str] = ..., submitted_after: _Optional[int] = ..., submitted_before: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., params: _Optional[_Mapping[str, _spec_pb2.Value]] = ..., submitted_by: _Optional[str] = ...) -> None: ...
 
 class ListResponse(_message.Message):
     __slots__ = ("runs", "next_page_token", "total")
@@ -287,10 +298,12 @@ class DescribeLogRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeLogResponse(_message.Message):
-    __slots__ = ("streams",)
+    __slots__ = ("streams", "quarantines")
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINES_FIELD_NUMBER: _ClassVar[int]
     streams: _containers.RepeatedCompositeFieldContainer[StreamInfo]
-    def __init__(self, streams: _Optional[_Iterable[_Union[StreamInfo, _Mapping]]] = ...) -> None: ...
+    quarantines: _containers.RepeatedCompositeFieldContainer[_run_pb2.Quarantine]
+    def __init__(self, streams: _Optional[_Iterable[_Union[StreamInfo, _Mapping]]] = ..., quarantines: _Optional[_Iterable[_Union[_run_pb2.Quarantine, _Mapping]]] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
     __slots__ = ("name", "first_sequence", "last_sequence", "commits", "bytes", "witness")

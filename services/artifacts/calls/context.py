@@ -14,6 +14,7 @@ from runspine.services.artifacts.core.reference import (
     find_run,
     resolve,
 )
+from runspine.services.artifacts.edges.code_store import CodeStore
 from runspine.services.artifacts.edges.command_handler import CommandHandler
 from runspine.services.artifacts.edges.imports import Imports
 from runspine.services.artifacts.edges.inventory import Inventory
@@ -40,6 +41,7 @@ class CallContext:
     imports: Imports
     inventory: Inventory
     scrubber: ObjectScrubber
+    code: CodeStore
     _ranking: Ranking | None = None
 
     def ranking(self) -> Ranking:

@@ -34,16 +34,17 @@ from runspine.wire.v1.facts_pb2 import (
     Fact,
     Progress,
 )
-from runspine.wire.v1.run_pb2 import PHASE_UNSPECIFIED
+from runspine.wire.v1.run_pb2 import PHASE_UNSPECIFIED, Quarantine
 from runspine.wire.v1.runner_pb2 import RunnerInfo
+from runspine.wire.v1.spec_pb2 import Code
 
 
 class ArtifactCatalog:
     """The artifacts service's projection of artifacts, runs, retention rules and names."""
 
     name = "artifacts"
-    # 2: sums of what was pruned.
-    schema = 2
+    # 2: sums of what was pruned. 3: with the state of the chains.
+    schema = 3
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
@@ -60,11 +61,15 @@ class ArtifactCatalog:
         # by name and env, as in their facts: the env is empty in those of earlier releases.
         self.aliases: dict[str, tuple[str, str]] = {}
         self.actors: dict[tuple[str, str], tuple[str, str]] = {}
+        # Code that runs refer to: digests of trees, and of differences to commits. It is kept with its runs.
+        self.code_trees: set[str] = set()
+        self.code_diffs: set[str] = set()
         # Grows with every fact that can change a ranking.
         self.version = 0
         # Grows with every prune and undo, after which the janitor moves objects.
         self.prunes = 0
         self.janitor = JanitorTerm()
+        self.quarantined: set[str] = set()
 
     def apply(self, recorded: Recorded) -> None:
         kind, _, key = recorded.subject.partition(".")
@@ -72,6 +77,8 @@ class ArtifactCatalog:
             self.version += not fact.HasField("attempt_progressed")
             if kind == "runs":
                 apply_run(self._run(key).run, fact)
+                if fact.HasField("run_submitted"):
+                    self._refer(fact.run_submitted.spec.code)
             elif kind == "attempts":
                 self._apply_attempt(key, fact)
             elif kind == "workers" and fact.HasField("worker_online"):
@@ -82,6 +89,13 @@ class ArtifactCatalog:
                 apply_term(self.janitor, fact)
             elif kind == "artifacts":
                 self._apply_artifact(key, fact)
+
+    def apply_quarantine(self, quarantine: Quarantine) -> None:
+        """Note that a subject is quarantined, or that it was released."""
+        if quarantine.released:
+            self.quarantined.discard(quarantine.subject)
+        else:
+            self.quarantined.add(quarantine.subject)
 
     def artifacts(self) -> Iterator[Artifact]:
         for entry in self.run_artifacts.values():
@@ -147,12 +161,20 @@ class ArtifactCatalog:
         self.runners = {info.name: info for info in loaded.runners}
         self.unverified = {known.run.id for known in loaded.known if known.waiting}
         self.janitor = loaded.janitor
+        for known in loaded.known:
+            self._refer(known.run.spec.code)
         for artifact in self.artifacts():
             self.owners.setdefault(artifact.digest, set()).add(artifact.run_id)
         self.aliases = {name: (place.run_id, place.digest) for name, place in loaded.aliases.items()}
         self.actors = {(name, ""): (place.run_id, place.digest) for name, place in loaded.actors.items()}
         for each in loaded.activated:
             self.actors[each.actor, each.env] = (each.run_id, each.digest)
+
+    def _refer(self, code: Code) -> None:
+        if code.tree:
+            self.code_trees.add(code.tree)
+        if code.origin.diff:
+            self.code_diffs.add(code.origin.diff)
 
     def _run(self, run_id: str) -> CatalogRun:
         if run_id not in self.runs:
@@ -185,6 +207,9 @@ class ArtifactCatalog:
     def _apply_progress(self, known: CatalogRun, progress: Progress) -> None:
         if progress.HasField("mean_return"):
             known.mean_return = progress.mean_return
+        elif progress.agent_returns:
+            # Several agents: no number compares their checkpoints.
+            known.ClearField("mean_return")
         if progress.HasField("evaluation") and progress.evaluation.episodes:
             evaluation = progress.evaluation
             before = self.evaluations.get(evaluation.digest)

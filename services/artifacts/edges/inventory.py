@@ -16,11 +16,12 @@ from runspine.eventlog.connection import NatsUnreachableError
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.core.ranking import card_source
 from runspine.services.artifacts.edges import metrics
+from runspine.services.artifacts.edges.code_store import CodeStore
 from runspine.services.artifacts.edges.command_handler import CommandHandler
 from runspine.services.artifacts.edges.object_store import ObjectStore
 from runspine.storage.artifact_blobs import ArtifactBlobs, Listed
 from runspine.storage.blobs import BlobsUnavailableError
-from runspine.storage.keys import ARTIFACTS_PREFIX
+from runspine.storage.keys import ARTIFACTS_PREFIX, CODE_PREFIX
 from runspine.wire.v1.artifacts_pb2 import (
     ERASED,
     KEPT,
@@ -46,6 +47,7 @@ class Inventory:
         catalog: ArtifactCatalog,
         handler: CommandHandler,
         store: ObjectStore,
+        code: CodeStore,
         *,
         grace: float,
         disk: Path | None,
@@ -54,6 +56,7 @@ class Inventory:
         self._catalog = catalog
         self._handler = handler
         self._store = store
+        self._code = code
         self._grace = grace
         self._disk = disk
         self._bucket: dict[str, UsageItem] = {}
@@ -96,12 +99,13 @@ class Inventory:
     async def orphans(self) -> ListOrphansResponse:
         """The objects are listed before the log is read to its end, so that those stored meanwhile are
         known."""
-        found = await self._blobs.listed(ARTIFACTS_PREFIX)
+        found = await self._blobs.listed(ARTIFACTS_PREFIX) + await self._blobs.listed(CODE_PREFIX)
         listed_at = now_micros()
         await self._handler.catch_up()
         there = {item.key for item in found}
         # Pruned bytes move to the trash: they are no orphans either.
         named = {artifact.key for artifact in self._catalog.artifacts() if artifact.keeping != ERASED}
+        named |= await self._code.referenced(item.key for item in found)
         answer = ListOrphansResponse(
             objects=[_orphan(item) for item in found if item.key not in named and self._is_old(item)],
             missing=[
@@ -119,8 +123,10 @@ class Inventory:
         """Move orphans to the trash; keys that are no orphans any more are left."""
         orphans = {orphan.key: orphan for orphan in (await self.orphans()).objects}
         left = [f"{key} is not an orphan, or too young to be one" for key in keys if key not in orphans]
-        chosen = {key.rpartition("/")[2]: key for key in keys if key in orphans}
-        moved = await self._store.discard(chosen)
+        code = {key.rpartition("/")[2]: key for key in keys if key in orphans and key.startswith(CODE_PREFIX)}
+        files = {key.rpartition("/")[2]: key for key in keys if key in orphans and key not in code.values()}
+        moved = await self._store.discard(files) | await self._code.discard(code)
+        chosen = files | code
         left += [f"{key} has been claimed by a run" for digest, key in chosen.items() if digest not in moved]
         removed = [orphans[key] for digest, key in chosen.items() if digest in moved]
         log.info("orphans.removed", objects=len(removed), bytes=sum(orphan.size for orphan in removed))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from runspine.rpc.auth import SCOPES, Token
+from runspine.rpc.token_store import TokenStore
 
 COOKIE = "runspine_token"
 COOKIE_SECONDS = 365 * 24 * 3600
@@ -29,7 +27,7 @@ class Login:
     """Maps a token to its person. Without a tokens file everybody is admitted."""
 
     def __init__(self, tokens_file: Path | None) -> None:
-        self._tokens = None if tokens_file is None else _read(tokens_file)
+        self._tokens = None if tokens_file is None else TokenStore(tokens_file)
 
     @property
     def is_open(self) -> bool:
@@ -38,20 +36,7 @@ class Login:
     def person(self, token: str) -> Person | None:
         if self._tokens is None:
             return Person("", "admin", token)
-        given = hashlib.sha256(token.encode()).hexdigest()
-        found = None
-        for known in self._tokens:
-            if hmac.compare_digest(known.sha256, given):
-                found = Person(known.name, known.scope, token)
-        return found
-
-
-def _read(path: Path) -> list[Token]:
-    try:
-        tokens = [Token(**entry) for entry in json.loads(path.read_text())]
-    except (OSError, ValueError, TypeError) as error:
-        raise SystemExit(f"RUNSPINE_TOKENS_FILE {path}: {error}") from error
-    for token in tokens:
-        if token.scope not in SCOPES:
-            raise SystemExit(f"RUNSPINE_TOKENS_FILE: scope {token.scope!r} is not one of {SCOPES}")
-    return tokens
+        known = self._tokens.find(token)
+        if known is None or known.refusal(time.time()):
+            return None
+        return Person(known.name, known.scope, token)

@@ -6,8 +6,8 @@ from runspine.domain.defaults import DEFAULT_POOL
 from runspine.domain.run.evolve import ENDED, apply
 from runspine.domain.run.rest import rests
 from runspine.eventlog import Recorded
-from runspine.eventlog.subjects import ATTEMPTS, RUNS
-from runspine.wire.v1.run_pb2 import QUEUED, Run
+from runspine.eventlog.subjects import ATTEMPTS, RUNS, attempts_subject, run_subject
+from runspine.wire.v1.run_pb2 import QUEUED, Quarantine, Run
 
 
 class OpenRuns:
@@ -21,6 +21,8 @@ class OpenRuns:
         self.open: dict[str, Run] = {}
         # By run: the newest attempt that a worker has started.
         self.started: dict[str, int] = {}
+        # Quarantined subjects: their runs are not started.
+        self.quarantined: set[str] = set()
 
     def apply(self, recorded: Recorded) -> None:
         kind, _, run_id = recorded.subject.partition(".")
@@ -31,6 +33,12 @@ class OpenRuns:
                 if fact.HasField("attempt_started"):
                     self.started[run_id] = max(self.started.get(run_id, 0), fact.attempt_started.attempt)
 
+    def apply_quarantine(self, quarantine: Quarantine) -> None:
+        if quarantine.released:
+            self.quarantined.discard(quarantine.subject)
+        else:
+            self.quarantined.add(quarantine.subject)
+
     def waiting(self, pool: str, now: int) -> list[Run]:
         """Runs of a pool without a started attempt, in the order in which they are served."""
         found = [
@@ -40,6 +48,7 @@ class OpenRuns:
             and (run.spec.pool or DEFAULT_POOL) == pool
             and not rests(run, now)
             and self.started.get(run.id, 0) < run.attempt
+            and self.quarantined.isdisjoint((run_subject(run.id), attempts_subject(run.id)))
         ]
         return sorted(found, key=lambda run: (-run.priority, run.queued_at, run.id))
 

@@ -7,10 +7,21 @@ from bisect import bisect_left, insort
 from runspine.domain.run.attempts import apply_attempt, find_attempt, newest_tracking
 from runspine.domain.run.evolve import ENDED, apply
 from runspine.eventlog import Recorded
+from runspine.eventlog.admission import describe
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.services.orchestrator.core.registry import Registry
 from runspine.wire.v1.facts_pb2 import Fact, Progress, Tracking
-from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Beat, BoardState, Run, Worker
+from runspine.wire.v1.run_pb2 import (
+    QUARANTINED,
+    QUEUED,
+    AttemptHistory,
+    Beat,
+    BoardState,
+    Phase,
+    Quarantine,
+    Run,
+    Worker,
+)
 
 MIN_PREFIX = 4
 # How long a worker's reason for not claiming a run is shown after its last heartbeat.
@@ -21,8 +32,8 @@ class Board:
     """The orchestrator's projection of runs, attempts, workers and the registry."""
 
     name = "orchestrator"
-    # 2: with the registry, and a cursor on ARTIFACTS.
-    schema = 2
+    # 2: with the registry, and a cursor on ARTIFACTS. 3: with the state of the chains.
+    schema = 3
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
@@ -39,6 +50,9 @@ class Board:
         self._waiting: dict[str, dict[str, tuple[str, int]]] = {}
         # Runs on which no decision can be recorded now, with the reason.
         self.set_aside: dict[str, str] = {}
+        # Quarantined subjects, and those of runs by run: no decision is made on these.
+        self.quarantines: dict[str, Quarantine] = {}
+        self.quarantined: dict[str, Quarantine] = {}
 
     def apply(self, recorded: Recorded) -> None:
         kind, _, key = recorded.subject.partition(".")
@@ -55,6 +69,38 @@ class Board:
         elif kind == "artifacts":
             for fact in recorded.commit.facts:
                 self.registry.apply(key, fact)
+
+    def apply_quarantine(self, quarantine: Quarantine) -> None:
+        """Note that a subject is quarantined, or that it was released."""
+        kind, _, key = quarantine.subject.partition(".")
+        if quarantine.released:
+            self.quarantines.pop(quarantine.subject, None)
+        else:
+            self.quarantines[quarantine.subject] = quarantine
+        if kind in ("runs", "attempts"):
+            self.touched.add(key)
+            held = self.quarantines.get(f"runs.{key}") or self.quarantines.get(f"attempts.{key}")
+            if held is not None:
+                self.quarantined[key] = held
+            else:
+                self.quarantined.pop(key, None)
+
+    def phase_of(self, run: Run) -> Phase:
+        """The phase as clients see it."""
+        return QUARANTINED if run.id in self.quarantined and run.phase not in ENDED else run.phase
+
+    def listed_workers(self) -> list[Worker]:
+        """Every worker as clients see it."""
+        found = []
+        for name in sorted(self.workers):
+            worker = self.workers[name]
+            if quarantine := self.quarantines.get(f"workers.{name}"):
+                copy = Worker()
+                copy.CopyFrom(worker)
+                copy.quarantine.CopyFrom(quarantine)
+                worker = copy
+            found.append(worker)
+        return found
 
     def apply_heartbeat(self, beat: Beat, stored_at: int) -> None:
         """Take over what a worker reports of itself, its attempts and the runs it could not claim."""
@@ -78,13 +124,19 @@ class Board:
         if reasons:
             waits = "; ".join(f"{why} (worker {worker})" for worker, why in sorted(reasons.items()))
             notes.append(f"waits: {waits}")
-        if why := self.set_aside.get(run.id):
+        held = self.quarantined.get(run.id)
+        if held is not None:
+            notes.append(f"quarantined: {describe(held)}")
+        elif why := self.set_aside.get(run.id):
             notes.append(f"set aside: {why}")
         if notes in ([], [run.reason]):
             return run
         copy = Run()
         copy.CopyFrom(run)
         copy.reason = "; ".join(notes)
+        copy.phase = self.phase_of(run)
+        if held is not None:
+            copy.quarantine.CopyFrom(held)
         return copy
 
     def postponed(self, now: int) -> set[str]:

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from runspine.services.orchestrator.core.board import Board
-from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.run_pb2 import Phase, Run
+from runspine.wire.v1.spec_pb2 import Value
 from runspine.wire.v1.trainer_pb2 import ListRequest, ListResponse
 
 DEFAULT_PAGE = 50
@@ -18,7 +19,7 @@ def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
     size = min(request.page_size or DEFAULT_PAGE, MAX_PAGE)
     response = ListResponse()
     for run in _newest_first(board, request.page_token):
-        if not matches(run, request):
+        if not matches(run, request, board.phase_of(run)):
             continue
         if len(response.runs) == size:
             response.next_page_token = response.runs[-1].run.id
@@ -32,7 +33,7 @@ def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
             summary.tracking.CopyFrom(tracking)
     plain = ListRequest(page_size=request.page_size, page_token=request.page_token)
     everything = request == plain
-    response.total = len(board.runs) if everything else sum(matches(r, request) for r in board.runs.values())
+    response.total = len(board.runs) if everything else _count(board, request)
     return response
 
 
@@ -42,15 +43,20 @@ def _newest_first(board: Board, token: str) -> Iterator[Run]:
         yield board.runs[board.ids[index]]
 
 
-def matches(run: Run, request: ListRequest) -> bool:
+def _count(board: Board, request: ListRequest) -> int:
+    return sum(matches(run, request, board.phase_of(run)) for run in board.runs.values())
+
+
+def matches(run: Run, request: ListRequest, phase: Phase) -> bool:
     spec = run.spec
-    if request.phases and run.phase not in request.phases:
+    if request.phases and phase not in request.phases:
         return False
     for wanted, given in (
         (request.env, spec.env),
         (request.algo, spec.algo),
         (request.runner, spec.runner),
         (request.project, spec.project),
+        (request.submitted_by, run.submitted_by),
     ):
         if wanted and wanted != given:
             return False
@@ -60,4 +66,17 @@ def matches(run: Run, request: ListRequest) -> bool:
         return False
     if request.submitted_before and run.submitted_at >= request.submitted_before:
         return False
-    return all(run.labels.get(key) == value for key, value in request.labels.items())
+    if not all(run.labels.get(key) == value for key, value in request.labels.items()):
+        return False
+    return all(
+        key in spec.params and _equal(spec.params[key], value) for key, value in request.params.items()
+    )
+
+
+def _equal(given: Value, wanted: Value) -> bool:
+    """Whether two values are the same; an integer equals a number of its value, never a boolean."""
+    number = ("integer", "number")
+    kinds = given.WhichOneof("kind"), wanted.WhichOneof("kind")
+    if kinds[0] in number and kinds[1] in number:
+        return bool(getattr(given, kinds[0]) == getattr(wanted, kinds[1]))
+    return given == wanted

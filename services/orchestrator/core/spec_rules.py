@@ -18,10 +18,12 @@ from runspine.domain.defaults import (
 from runspine.domain.runner_abilities import can_warm_start, warm_start_subject
 from runspine.errors import Violation
 from runspine.eventlog.subjects import is_token
+from runspine.services.orchestrator.core.code_rules import code_violations
 from runspine.services.orchestrator.core.dataset_rules import dataset_violations
 from runspine.services.orchestrator.core.evaluation_rules import evaluation_violations
 from runspine.services.orchestrator.core.fork_rules import fork_violations
 from runspine.services.orchestrator.core.play_rules import play_violations
+from runspine.spec.command_template import missing_values
 from runspine.spec.nearest import not_accepted
 from runspine.wire.v1.runner_pb2 import (
     BOOLEAN,
@@ -86,6 +88,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
         *_texts(spec),
         *_numbers(spec),
         *_warm_start(spec),
+        *code_violations(spec, runners),
         *evaluation_violations(spec),
         *play_violations(spec),
         *fork_violations(spec, runners),
@@ -97,7 +100,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
 
 
 def _unknown(spec: RunSpec) -> Iterator[Violation]:
-    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play", "fork")
+    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "code")
     for message, field in ((spec, "spec"), *((getattr(spec, name), f"spec.{name}") for name in inner)):
         unknown = UnknownFieldSet(message)
         numbers = [str(unknown[index].field_number) for index in range(len(unknown))]
@@ -237,6 +240,8 @@ def _runner(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> Iterator[Violat
         yield Violation(
             "spec.command", "is missing: the program and its arguments, such as [python, train.py]"
         )
+    if info.takes_command:
+        yield from (Violation("spec.command", str(missing)) for missing in missing_values(spec))
     if spec.command and not info.takes_command:
         yield Violation("spec.command", f"runner {info.name} makes its own command: remove it and use params")
     if spec.HasField("warm_start") and not can_warm_start(info, spec.algo):

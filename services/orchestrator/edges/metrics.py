@@ -27,6 +27,13 @@ SET_ASIDE = Gauge(
 OFFERS_REFUSED = Counter(
     "runspine_offers_refused_total", "Errors of the WORK stream that the same request again does not resolve"
 )
+OFFERS_UNREADABLE = Counter(
+    "runspine_offers_unreadable_total", "Messages on the WORK stream that are not offers; they are withdrawn"
+)
+HEARTBEATS_UNREADABLE = Counter(
+    "runspine_heartbeats_unreadable_total",
+    "Messages on the BEATS stream that are not their worker's heartbeat",
+)
 
 # Pairs of env and algorithm that become labels, and characters of a label.
 MAX_PAIRS, MAX_LABEL = 50, 64
@@ -61,7 +68,7 @@ class RunTally:
         self._open_ids = []
         for run_id in waiting:
             run = self._board.runs[run_id]
-            key = (Phase.Name(run.phase).lower(), *self._pair(run))
+            key = (Phase.Name(self._board.phase_of(run)).lower(), *self._pair(run))
             if run.phase in ENDED:
                 self._ended[key] = self._ended.get(key, 0) + 1
             else:
@@ -91,7 +98,7 @@ class BoardCollector(Collector):
         phases = GaugeMetricFamily("runspine_open_runs", "Runs that have not ended", labels=["phase"])
         counts = dict.fromkeys((p for p in Phase.keys() if p != "PHASE_UNSPECIFIED"), 0)  # noqa: SIM118
         for run_id in list(self._board.open):
-            counts[Phase.Name(self._board.runs[run_id].phase)] += 1
+            counts[Phase.Name(self._board.phase_of(self._board.runs[run_id]))] += 1
         for phase, count in counts.items():
             if phase not in ("COMPLETED", "FAILED", "CANCELLED"):
                 phases.add_metric([phase.lower()], count)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 
+from google.protobuf.message import DecodeError
+
 from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.publisher import MESSAGE_ID, Publisher
@@ -12,10 +14,20 @@ from runspine.eventlog.reads import DIRECT_SECONDS
 from runspine.eventlog.server_errors import ServerRefusedError
 from runspine.eventlog.subjects import WORK, work_subject
 from runspine.services.orchestrator.core.offer_plan import PostedOffer
+from runspine.services.orchestrator.edges import metrics
 from runspine.wire.v1.run_pb2 import Offer
 
 SECOND = 1_000_000_000
 NOT_DELETED = 10057
+
+
+def _parse(data: bytes) -> Offer:
+    """The offer; an empty one, which no run wants, when the data is none."""
+    try:
+        return Offer.FromString(data)
+    except DecodeError:
+        metrics.OFFERS_UNREADABLE.inc()
+        return Offer()
 
 
 class OfferStream:
@@ -54,10 +66,11 @@ class OfferStream:
         # Any replica may answer: an offer is a hint, and to post or withdraw it twice changes nothing.
         answers = self._link.replies(f"$JS.API.DIRECT.GET.{WORK}", body, DIRECT_SECONDS)
         async for headers, data in answers:
-            offer = Offer.FromString(data)
             sequence = int(headers["Nats-Sequence"])
             self._last = max(self._last, sequence)
-            found.setdefault(offer.pool, []).append(PostedOffer(sequence, offer))
+            # By its subject: that is the queue in which workers receive it.
+            pool = headers["Nats-Subject"].split(".")[1]
+            found.setdefault(pool, []).append(PostedOffer(sequence, _parse(data)))
         return found
 
     async def post(self, offer: Offer) -> None:

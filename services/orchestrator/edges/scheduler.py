@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from runspine.clock import now_micros
 from runspine.domain.defaults import DEFAULT_POOL
@@ -22,8 +23,8 @@ from runspine.eventlog.decider import Handled, handle
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import MessageTooLargeError
 from runspine.eventlog.server_errors import ServerRefusedError
-from runspine.eventlog.subjects import BEATS, ECHO, run_subject
-from runspine.eventlog.tail import Tail
+from runspine.eventlog.subjects import BEATS, ECHO, beat_subject, run_subject
+from runspine.eventlog.tail import Delivery, Tail
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import Leases, LeaseTimeouts
 from runspine.services.orchestrator.core.offer_plan import (
@@ -86,7 +87,10 @@ class Scheduler:
             self._leases.record_arrival(now)
             if delivery.message.subject == ECHO:
                 continue
-            beat = Beat.FromString(delivery.message.data)
+            beat = _parse_beat(delivery)
+            if beat is None:
+                metrics.HEARTBEATS_UNREADABLE.inc()
+                continue
             self._leases.record_heartbeat(beat, now)
             self._board.apply_heartbeat(beat, delivery.stored_at)
 
@@ -160,7 +164,11 @@ class Scheduler:
         served.update(pool for worker in board.workers.values() if worker.online for pool in worker.pools)
         # The stream is read first: when an offer is gone from it, the board already holds the claim.
         posted = await self._offers.posted()
-        open_runs = (board.runs[run_id] for run_id in board.open if run_id not in board.set_aside)
+        open_runs = (
+            board.runs[run_id]
+            for run_id in board.open
+            if run_id not in board.set_aside and run_id not in board.quarantined
+        )
         pools = waiting_runs(open_runs, board.attempts, now_micros())
         for pool in served | pools.keys():
             try:
@@ -187,7 +195,7 @@ class Scheduler:
         if run_id in self._busy:
             self._board.touched.add(run_id)
             return
-        if self._set_aside.holds(run_id, time.monotonic()):
+        if run_id in self._board.quarantined or self._set_aside.holds(run_id, time.monotonic()):
             return
         await self._turns.acquire()
         self._busy.add(run_id)
@@ -209,6 +217,15 @@ class Scheduler:
         finally:
             self._busy.discard(run_id)
             self._turns.release()
+
+
+def _parse_beat(delivery: Delivery) -> Beat | None:
+    """The heartbeat, or None if the message is not one of the worker that its subject names."""
+    try:
+        beat = Beat.FromString(delivery.message.data)
+    except DecodeError:
+        return None
+    return beat if delivery.message.subject == beat_subject(beat.worker_id) else None
 
 
 def _offers_refused(error: ServerRefusedError, pool: str = "") -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import structlog
 
+from runspine.eventlog import CorruptError
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.edges import metrics
 
@@ -25,7 +26,7 @@ class SetAsideRuns:
         self._until: dict[str, float] = {}
 
     def add(self, run_id: str, error: Exception, now: float) -> None:
-        reason = f"{error}; run `runspine events verify` and restore the history from a backup"
+        reason = str(error) if isinstance(error, CorruptError) else f"{error}; run `runspine events verify`"
         if self._reasons.get(run_id) != reason:
             log.error("run.set_aside", run_id=run_id, error=str(error))
         self._reasons[run_id] = reason

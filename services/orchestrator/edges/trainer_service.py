@@ -130,17 +130,17 @@ class TrainerServicer(TrainerServiceServicer):
         return list_runs(self._trainer.board, request, now_micros())
 
     async def Watch(self, request: wire.WatchRequest, _: Any) -> AsyncIterator[wire.WatchResponse]:
-        log, board = self._trainer.event_log, self._trainer.board
+        log, board, projector = self._trainer.event_log, self._trainer.board, self._trainer.projector
         for name in (*request.streams, *request.positions):
             if name not in MORE_STREAMS:
                 raise InvalidInputError([Violation("streams", not_accepted(name, MORE_STREAMS))])
         if request.run_id:
             run = await self._find(request.run_id)
             more = more_streams(request.streams, request.positions, run.id)
-            events = watch_run(log, board, run.id, request.after, request.until_end, more)
+            events = watch_run(log, board, projector, run.id, request.after, request.until_end, more)
         else:
             more = more_streams(request.streams, request.positions)
-            events = watch_all(log, board, request.after, request.progress, more)
+            events = watch_all(log, board, projector, request.after, request.progress, more)
         async for event in events:
             yield event
 
@@ -152,8 +152,7 @@ class TrainerServicer(TrainerServiceServicer):
         )
 
     async def ListWorkers(self, _request: wire.ListWorkersRequest, _: Any) -> wire.ListWorkersResponse:
-        workers = self._trainer.board.workers
-        return wire.ListWorkersResponse(workers=[workers[name] for name in sorted(workers)])
+        return wire.ListWorkersResponse(workers=self._trainer.board.listed_workers())
 
     async def PruneDatasetCache(
         self, request: wire.PruneDatasetCacheRequest, _: Any
@@ -176,7 +175,8 @@ class TrainerServicer(TrainerServiceServicer):
             )
 
     async def DescribeLog(self, _request: wire.DescribeLogRequest, _: Any) -> wire.DescribeLogResponse:
-        response = wire.DescribeLogResponse()
+        quarantines = self._trainer.board.quarantines
+        response = wire.DescribeLogResponse(quarantines=[quarantines[name] for name in sorted(quarantines)])
         for stream in FACT_STREAMS:
             extent = await self._trainer.event_log.extent(stream)
             response.streams.add(

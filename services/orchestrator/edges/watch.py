@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 from runspine.domain.run import ENDED, UNDERWAY, fold
 from runspine.eventlog import EventLog, Recorded, UnknownOutcomeError
+from runspine.eventlog.projection import Projector
 from runspine.eventlog.subjects import (
     ARTIFACTS,
     ATTEMPTS,
@@ -22,7 +23,7 @@ from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.trainer_pb2 import WatchResponse
 
 PROGRESS_SECONDS = 0.5
-BOARD_POLL_SECONDS, BOARD_TIMEOUT_SECONDS = 0.01, 30.0
+BOARD_TIMEOUT_SECONDS = 30.0
 # Streams that a client may watch in addition to RUNS, and the subject of a run on each.
 MORE_STREAMS = {ARTIFACTS: artifacts_subject, ATTEMPTS: attempts_subject}
 
@@ -40,6 +41,7 @@ def more_streams(
 async def watch_run(
     log: EventLog,
     board: Board,
+    projector: Projector,
     run_id: str,
     after: int,
     until_end: bool,
@@ -53,6 +55,8 @@ async def watch_run(
     async with Arrivals(log, [WatchedStream(RUNS, run_subject(run_id)), *more]) as arrivals:
         while not (until_end and run.phase in ENDED):
             recorded = await arrivals.next(loop.time() + PROGRESS_SECONDS)
+            if recorded is not None and not await _is_accepted(projector, recorded):
+                continue
             if recorded is None:
                 response = WatchResponse(position=run.position, run_id=run_id, progress=board.progress(run))
                 progress = response.progress.SerializeToString()
@@ -72,11 +76,17 @@ async def watch_run(
         rest = log.follow(source.stream, after=reached[source.stream], subject=source.subject, live=False)
         async with aclosing(rest):
             async for recorded in rest:
-                yield _other_event(recorded, board)
+                if await _is_accepted(projector, recorded):
+                    yield _other_event(recorded, board)
 
 
 async def watch_all(
-    log: EventLog, board: Board, after: int, progress: bool, more: Sequence[WatchedStream] = ()
+    log: EventLog,
+    board: Board,
+    projector: Projector,
+    after: int,
+    progress: bool,
+    more: Sequence[WatchedStream] = (),
 ) -> AsyncIterator[WatchResponse]:
     """The facts of every run after a position, each commit with the run as it was after it or later."""
     changes = _ProgressChanges(board)
@@ -89,8 +99,10 @@ async def watch_all(
                 due = loop.time() + PROGRESS_SECONDS
                 for response in changes.since_last() if progress else ():
                     yield response
+            elif not await _is_accepted(projector, recorded):
+                continue
             elif recorded.stream == RUNS:
-                yield _event(recorded, await _caught_up(board, recorded), board)
+                yield _event(recorded, board.runs[recorded.subject.partition(".")[2]], board)
             else:
                 yield _other_event(recorded, board)
 
@@ -116,15 +128,12 @@ class _ProgressChanges:
         return found
 
 
-async def _caught_up(board: Board, recorded: Recorded) -> Run:
-    """The run on the board, once the board, which follows the log independently, has reached this commit."""
-    run_id = recorded.subject.partition(".")[2]
-    for _ in range(int(BOARD_TIMEOUT_SECONDS / BOARD_POLL_SECONDS)):
-        run = board.runs.get(run_id)
-        if run is not None and run.position >= recorded.sequence:
-            return run
-        await asyncio.sleep(BOARD_POLL_SECONDS)
-    raise UnknownOutcomeError(f"the board is more than {BOARD_TIMEOUT_SECONDS:.0f} s behind the log")
+async def _is_accepted(projector: Projector, recorded: Recorded) -> bool:
+    """Whether the message is a commit that counts, once the board, which follows the log independently, has
+    reached it."""
+    if not await projector.reached(recorded.stream, recorded.sequence, BOARD_TIMEOUT_SECONDS):
+        raise UnknownOutcomeError(f"the board is more than {BOARD_TIMEOUT_SECONDS:.0f} s behind the log")
+    return not projector.admission.rejected(recorded)
 
 
 def _event(recorded: Recorded, run: Run, board: Board) -> WatchResponse:

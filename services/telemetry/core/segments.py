@@ -34,6 +34,19 @@ _DECODERS: dict[str, Callable[[pa.Table], Iterator[Arrival]]] = {
 }
 
 
+# What encoding raises for a batch whose columns do not fit each other or have no such type.
+MALFORMED_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    pa.ArrowException,
+)
+
+
 class NewSegment(NamedTuple):
     """A segment with its objects, before they are stored."""
 
@@ -49,6 +62,24 @@ def tables_of(kind: str, arrivals: Sequence[Arrival], before: Mapping[int, int])
         return rows.encode_envs(arrivals)
     table = _ENCODERS[kind](arrivals)
     return {"": table} if table.num_rows else {}
+
+
+def well_formed(kind: str, arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """The batches that can be encoded, each tried alone: for use after an encoding has failed."""
+    return [arrival for arrival in arrivals if _is_well_formed(kind, arrival)]
+
+
+def _is_well_formed(kind: str, arrival: Arrival) -> bool:
+    try:
+        tables_of(kind, [arrival], {})
+    except MALFORMED_ERRORS:
+        return False
+    return True
+
+
+def empty_table(kind: str) -> pa.Table:
+    """A table of a kind without rows. Not for steps and envs, whose columns differ."""
+    return _ENCODERS[kind]([])
 
 
 def arrivals_of(kind: str, table: pa.Table) -> Iterator[Arrival]:

@@ -49,8 +49,11 @@ def signature(block: StepBlock) -> Signature | None:
     action: Form | str | None
     if block.HasField("action"):
         action = None if block.action_json else form_of(block.action, count)
+    elif block.action_json:
+        action = "json" if len(block.action_json) == count else None
     else:
-        action = "json" if count and len(block.action_json) == count else None
+        # Of slots that are not captured whole.
+        action = "none"
     reward = form_of(block.reward, count) if block.HasField("reward") else None
     observation = _observation(block)
     if not count or not action or not reward or not observation or len(block.flags) != count:
@@ -143,7 +146,7 @@ class _Group:
     def _typed(self, form: Signature, blocks: list[StepBlock]) -> Iterator[tuple[str, pa.Field, pa.Array]]:
         if isinstance(form.action, Form):
             yield "action", *to_column(form.action, [b.action.data for b in blocks])
-        else:
+        elif form.action == "json":
             yield "action_json", *_texts([text for b in blocks for text in b.action_json])
         yield "reward", *to_column(form.reward, [b.reward.data for b in blocks])
         flags = np.frombuffer(b"".join(b.flags for b in blocks), np.uint8)

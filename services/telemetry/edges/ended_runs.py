@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import aclosing
 
 from runspine.domain.run import ENDED, fold
-from runspine.eventlog import EventLog
+from runspine.eventlog import CorruptError, EventLog, Recorded
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.reads import SubjectReader
 from runspine.eventlog.subjects import RUNS, TELEMETRY, run_subject
@@ -31,8 +31,8 @@ class EndedRuns:
     async def follow(self) -> None:
         async with aclosing(self._log.follow(RUNS, after=self._after or 0)) as records:
             async for recorded in records:
-                if any(fact.WhichOneof("kind") in ENDING_FACTS for fact in recorded.commit.facts):
-                    run_id = recorded.subject.partition(".")[2]
+                run_id = recorded.subject.partition(".")[2]
+                if _holds_ending(recorded) and await has_ended(self._log, run_id):
                     self._last[run_id] = await last_position(self._link, f"telemetry.{run_id}.>")
                 self._after = recorded.sequence
 
@@ -48,8 +48,21 @@ class EndedRuns:
         return done
 
 
+def _holds_ending(recorded: Recorded) -> bool:
+    """Whether an ending is in it, which need not be true: its subject shows whether it is accepted."""
+    try:
+        facts = recorded.commit.facts
+    except CorruptError:
+        return False
+    return any(fact.WhichOneof("kind") in ENDING_FACTS for fact in facts)
+
+
 async def has_ended(event_log: EventLog, run_id: str) -> bool:
-    history, _ = await event_log.read(run_subject(run_id))
+    """Whether the run has ended, by the accepted part of its history."""
+    try:
+        history, _ = await event_log.read(run_subject(run_id))
+    except CorruptError as error:
+        history = error.accepted
     return fold(fact for recorded in history for fact in recorded.commit.facts).phase in ENDED
 
 

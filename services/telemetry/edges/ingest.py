@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 
 import structlog
@@ -213,10 +214,25 @@ class Ingest:
         made: list[NewSegment] = []
         for (run_id, kind), arrivals in taken.batches.items():
             before = self._chain.archive.before(run_id, kind)
-            for each in await asyncio.to_thread(segments.make_segments, run_id, kind, arrivals, before):
+            for each in await asyncio.to_thread(_make_segments, run_id, kind, arrivals, before):
                 await self._store.put(each)
                 made.append(NewSegment(each.segment, {}))
         return made
+
+
+def _make_segments(
+    run_id: str, kind: str, arrivals: Sequence[Arrival], before: Mapping[int, int]
+) -> list[NewSegment]:
+    """The segments; batches that cannot be encoded are left out."""
+    try:
+        return list(segments.make_segments(run_id, kind, arrivals, before))
+    except segments.MALFORMED_ERRORS as error:
+        kept = segments.well_formed(kind, arrivals)
+        if len(kept) == len(arrivals):
+            raise
+        log.error("telemetry.malformed", run_id=run_id, batches=len(arrivals) - len(kept), error=str(error))
+    metrics.MALFORMED.inc(len(arrivals) - len(kept))
+    return list(segments.make_segments(run_id, kind, kept, before))
 
 
 def parse(data: bytes, position: int) -> Batch | None:

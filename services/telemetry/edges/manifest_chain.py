@@ -166,6 +166,7 @@ class ArchiveCatalog:
                     continue
                 try:
                     await chain.refresh()
-                except BlobsUnavailableError as error:
+                except (BlobsUnavailableError, ManifestChainError) as error:
+                    # A server that has just started lists manifests that it does not find yet.
                     log.info("manifests.waiting", partition=chain.partition, error=str(error))
             await asyncio.sleep(seconds)

@@ -8,7 +8,8 @@ from contextlib import aclosing
 
 from runspine.domain.run import ENDED, fold
 from runspine.domain.run.attempts import apply_attempt
-from runspine.eventlog import EventLog
+from runspine.eventlog import CorruptError, EventLog, Recorded
+from runspine.eventlog.admission import follow_accepted
 from runspine.eventlog.subjects import RUNS, attempts_subject, run_subject
 from runspine.rpc.errors import NotFoundError
 from runspine.services.telemetry.core.visibility import Cutoffs, cutoffs
@@ -36,19 +37,20 @@ class RunLookup:
 
     async def get(self, run_id: str) -> tuple[Run, int]:
         """The run, and its position on RUNS. Raises NotFoundError."""
-        history, version = await self._log.read(run_subject(run_id))
+        history = await self._accepted(run_subject(run_id))
         if not history:
             raise NotFoundError(f"there is no run {run_id}")
-        return fold(fact for recorded in history for fact in recorded.commit.facts), version.sequence
+        return fold(fact for recorded in history for fact in recorded.commit.facts), history[-1].sequence
 
     async def wait_for_end(self, run: Run, position: int) -> None:
         """Wait until the run has ended."""
         if run.phase in ENDED:
             return
-        following = self._log.follow(RUNS, after=position, subject=run_subject(run.id))
+        following = follow_accepted(self._log, RUNS, run_subject(run.id))
         async with aclosing(following):
             async for recorded in following:
-                run = fold(recorded.commit.facts, run)
+                if recorded.sequence > position:
+                    run = fold(recorded.commit.facts, run)
                 if run.phase in ENDED:
                     return
 
@@ -57,14 +59,24 @@ class RunLookup:
         held = self._cutoffs.get(run_id)
         if held and time.monotonic() - held[0] < CACHE_SECONDS:
             return held[1]
-        recorded, _ = await self._log.read(attempts_subject(run_id))
-        history = AttemptHistory()
-        for commit in recorded:
-            for fact in commit.commit.facts:
-                apply_attempt(history, fact)
-        found = cutoffs(run_id, history)
+        found = cutoffs(run_id, await self.attempts(run_id))
         self._cutoffs[run_id] = (time.monotonic(), found)
         self._cutoffs.move_to_end(run_id)
         while len(self._cutoffs) > MAX_CACHED:
             self._cutoffs.popitem(last=False)
         return found
+
+    async def attempts(self, run_id: str) -> AttemptHistory:
+        """The attempts of a run, read from the log."""
+        history = AttemptHistory()
+        for recorded in await self._accepted(attempts_subject(run_id)):
+            for fact in recorded.commit.facts:
+                apply_attempt(history, fact)
+        return history
+
+    async def _accepted(self, subject: str) -> list[Recorded]:
+        """A history; of a quarantined subject the part before its first problem."""
+        try:
+            return (await self._log.read(subject))[0]
+        except CorruptError as error:
+            return error.accepted

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,10 @@ from runspine.services.telemetry.edges.segment_store import SegmentGoneError
 from runspine.storage.ranged_blobs import RangedBlobs
 from runspine.wire.v1.manifest_pb2 import Segment
 
+# A child's task from its folder and the local copies of segments by key.
+BuildTask = Callable[[Path, Mapping[str, str]], dict[str, Any]]
 CHUNK_BYTES = 1 << 20
+MAX_CONCURRENT = 8
 BAD_QUERY = 3
 
 
@@ -69,6 +72,32 @@ class SqlRunner:
                 }
                 async for piece in self._child(task):
                     yield piece
+
+    async def query_files(
+        self, segments: Sequence[Segment], build: BuildTask, query: str, max_rows: int
+    ) -> AsyncGenerator[bytes, None]:
+        """The result of a query over the files that `build` names, given a folder and the local copies of
+        segments by their keys."""
+        async with self._turn:
+            with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
+                local = await self._copies(segments)
+                task = await asyncio.to_thread(build, Path(scratch), local)
+                limits = {"max_rows": max_rows, "memory_mib": self._memory, "scratch": scratch}
+                async for piece in self._child({**task, **limits, "query": query}):
+                    yield piece
+
+    async def _copies(self, segments: Sequence[Segment]) -> dict[str, str]:
+        """Local copies by key, several fetched at a time. Segments with the same bytes share a copy."""
+        unique = {segment.sha256: segment for segment in segments}
+        self._make_room(sum(segment.size for segment in unique.values()))
+        room = asyncio.Semaphore(MAX_CONCURRENT)
+
+        async def one(segment: Segment) -> tuple[bytes, str]:
+            async with room:
+                return segment.sha256, str(await self._local(segment))
+
+        found = dict(await asyncio.gather(*(one(segment) for segment in unique.values())))
+        return {segment.key: found[segment.sha256] for segment in segments}
 
     async def _files(self, view: RunView, kind: str, scratch: Path) -> list[list[str]]:
         """Local copies of the segments by variant, with files of the batches that are not archived yet."""

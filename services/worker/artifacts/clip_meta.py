@@ -26,7 +26,7 @@ def read_clip_meta(run_dir: Path, path: str) -> dict[str, Any]:
     meta: dict[str, Any] = {}
     if found := _EPISODE.search(stem):
         meta["episode"] = int(found["number"])
-    fields = read_small_json(run_dir / f"{stem}.meta.json") or {}
+    fields = read_small_json(run_dir, f"{stem}.meta.json") or {}
     for name, kept in _FIELDS.items():
         if isinstance(value := fields.get(name), str | int | float) and kept not in meta:
             meta[kept] = value[:200] if isinstance(value, str) else value

@@ -15,6 +15,7 @@ import structlog
 
 from runspine.domain.artifact_kinds import LOADABLE, VIDEO
 from runspine.services.worker.artifacts.clip_meta import read_clip_meta
+from runspine.services.worker.artifacts.code_folder import below_run
 from runspine.services.worker.artifacts.discovery import discover, event_files_in
 from runspine.services.worker.artifacts.intents import Intent, UploadRefusedError
 from runspine.services.worker.artifacts.pending import PendingArtifacts
@@ -63,12 +64,15 @@ class ArtifactCollector:
         redact: Redactor,
         report: Report,
         tag: Mapping[str, Any] | None = None,
+        work: Path | None = None,
     ) -> None:
-        """`tag` is added to the metadata of every checkpoint, whatever the trainer gives."""
+        """`tag` is added to the metadata of every checkpoint, whatever the trainer gives. `work` is the
+        folder in which the program started, if that is in a working copy of its code."""
         self._uploads = uploads
         self._run_id = run_id
         self._attempt = attempt
         self._run_dir = run_dir
+        self._code_start = work
         self._redact = redact
         self._report = report
         self._tag = dict(tag or {})
@@ -88,6 +92,7 @@ class ArtifactCollector:
 
     def announce(self, event: dict[str, Any], after: int) -> None:
         """Queue an artifact line that follows batch number `after` of the telemetry."""
+        event = below_run(event, self._run_dir, self._code_start)
         number = self._announced.add(event, after, self._redact)
         self._waiting[_file_of(event)] += 1
         self._queue.put_nowait(Announcement(number, event, after))
@@ -113,7 +118,7 @@ class ArtifactCollector:
         """After the trainer's end: collect files that it did not announce, for at most `seconds`."""
         await self._drain_queue()
         deadline = time.monotonic() + seconds
-        found = await asyncio.to_thread(discover, self._run_dir)
+        found = await asyncio.to_thread(discover, self._run_dir, self._code_start)
         for note in found.notes:
             await self._note(note)
         for index, file in enumerate(found.files):
@@ -124,7 +129,7 @@ class ArtifactCollector:
             meta = {"found": True}
             if file.kind == VIDEO:
                 meta |= await asyncio.to_thread(read_clip_meta, self._run_dir, file.path)
-            event = {"kind": file.kind, "path": file.path, "meta": meta}
+            event = {"kind": file.kind, "path": file.path, "name": file.name, "meta": meta}
             await self._collect([Announcement(0, event, 0)], unless=self._known)
 
     async def finish(self, seconds: float) -> None:

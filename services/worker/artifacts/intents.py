@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import structlog
 
-from runspine.domain.artifact_kinds import CHECKPOINT
+from runspine.domain.artifact_kinds import CHECKPOINT, LOADABLE
 from runspine.domain.downloads import is_download
 from runspine.ids import new_ulid
+from runspine.services.worker.artifacts.beneath import (
+    NotBeneathError,
+    link_descriptor,
+    open_regular,
+    opened_folder,
+)
 from runspine.services.worker.protocol.redact import Redactor
 from runspine.storage.keys import artifact_key
 from runspine.wire.v1.facts_pb2 import ArtifactProduced
@@ -107,12 +112,15 @@ class Intents:
         if is_download(str(path.relative_to(run_dir.resolve()))):
             raise UploadRefusedError("the worker fetched it for this run: it is stored already")
         link = self._folder / new_ulid()
-        descriptor = open_plain(path)
+        descriptor = open_plain(path, run_dir)
         try:
+            self._refuse_other_names(os.fstat(descriptor))
             digest, size = fingerprint(descriptor, redact)
+            if not size and event["kind"] in LOADABLE:
+                raise UploadRefusedError("it is empty: nothing can be loaded from it")
             if (str(path), digest) in unless:
                 return None
-            linked = _link(path, link, os.fstat(descriptor))
+            linked = _link(descriptor, link)
         finally:
             os.close(descriptor)
         kind = redact(str(event["kind"]))[:MAX_NAME_LENGTH]
@@ -131,6 +139,15 @@ class Intents:
             after=after,
             episodes=parse_step(event.get("episodes")) if kind == CHECKPOINT else 0,
         )
+
+    def _refuse_other_names(self, about: os.stat_result) -> None:
+        """A file with another name may be another run's, or the worker's. Links of the worker are no such."""
+        if about.st_nlink > 1 and about.st_nlink > 1 + self._links_to(about.st_ino):
+            raise UploadRefusedError("it has other names (hard links): write a copy of its own")
+
+    def _links_to(self, inode: int) -> int:
+        with os.scandir(self._folder) as entries:
+            return sum(entry.inode() == inode for entry in entries)
 
     def forget(self, intents: Sequence[Intent]) -> None:
         """Remove intents and their links. Blocks."""
@@ -236,17 +253,29 @@ def resolve_inside(given: str, run_dir: Path) -> Path:
     return path
 
 
-def open_plain(path: Path) -> int:
-    """A descriptor of a regular file, and of nothing that was put in its place. Raises UploadRefusedError."""
+def open_plain(path: Path, run_dir: Path) -> int:
+    """A descriptor of a regular file of the run, and of nothing that was put in its place.
+
+    Raises UploadRefusedError.
+    """
     try:
-        # A pipe without a writer would block for ever; a link that has just appeared must not be followed.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened_folder(run_dir) as root:
+            return open_regular(root, str(path.relative_to(run_dir.resolve())))
+    except NotBeneathError as error:
+        raise UploadRefusedError(f"{error.strerror}: announce a file, and do not move its folders") from error
     except OSError as error:
-        raise UploadRefusedError(str(error.strerror)) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UploadRefusedError("it is not a regular file: pack a directory into one file first")
-    return descriptor
+        what = str(error.strerror)
+        hint = ": pack a directory into one file first" if "not a regular file" in what else ""
+        raise UploadRefusedError(f"{what}{hint}") from error
+
+
+def open_intent(intent: Intent) -> BinaryIO:
+    """The file of an intent, to be stored: its link, or the announced path without a symlink. Blocks.
+
+    Raises OSError.
+    """
+    with opened_folder(Path("/")) as root:
+        return os.fdopen(open_regular(root, str(intent.file.absolute()).lstrip("/")), "rb")
 
 
 def fingerprint(descriptor: int, redact: Redactor) -> tuple[str, int]:
@@ -310,15 +339,11 @@ def to_value(plain: object) -> Value:
     return value
 
 
-def _link(path: Path, link: Path, opened: os.stat_result) -> bool:
+def _link(descriptor: int, link: Path) -> bool:
     """Hard-link the file that was hashed; False when the file system cannot."""
     try:
-        os.link(path, link, follow_symlinks=False)
+        link_descriptor(descriptor, link.parent, link.name)
     except OSError:
-        # Another file system, or one without links: the announced path is used.
+        # Another file system, or one without links, or a file without a name: the announced path is used.
         return False
-    about = link.lstat()
-    if (about.st_dev, about.st_ino) != (opened.st_dev, opened.st_ino):
-        link.unlink()
-        raise UploadRefusedError("it was replaced while it was read: announce it after it is complete")
     return True

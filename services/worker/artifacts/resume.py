@@ -6,6 +6,8 @@ An evaluation always starts with the checkpoint that it evaluates.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from runspine.domain.lineage import start_text
 from runspine.domain.run.attempts import find_attempt
 from runspine.eventlog.subjects import attempts_subject
 from runspine.play.actor_names import checkpoint_of
+from runspine.services.worker.artifacts.beneath import open_beneath, opened_folder
 from runspine.services.worker.artifacts.intents import digest_of
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.outcome import attempts_of
@@ -65,6 +68,8 @@ class AttemptStart:
     damaged: list[str] = field(default_factory=list)
     # The run's dataset, unpacked and checked.
     dataset: Path | None = None
+    # The folder in which the program starts, in a working copy of the run's code.
+    work: Path | None = None
 
     @property
     def episodes_before(self) -> int:
@@ -220,9 +225,9 @@ async def _first_good(
         if artifact.digest in damaged:
             continue  # a later attempt produced the same bytes again
         # A trainer knows the format by the suffix; the rest of the name is not used.
-        path = run_dir / DOWNLOADS / f"{artifact.digest}{Path(artifact.name).suffix}"
+        name = f"{artifact.digest}{Path(artifact.name).suffix}"
         try:
-            await fetch(blobs, artifact, path)
+            path = await fetch_for_run(blobs, artifact, run_dir, name)
         except CheckpointDamagedError as error:
             if isinstance(error, CheckpointMissingError) and not await missing.confirmed(artifact.digest):
                 raise CheckpointUnconfirmedError(
@@ -253,13 +258,39 @@ async def fetch(blobs: Blobs, artifact: ArtifactProduced, path: Path) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(path.name + ".part")
+    await _fetch_draft(blobs, artifact, draft)
+    draft.rename(path)
+
+
+async def fetch_for_run(blobs: Blobs, artifact: ArtifactProduced, run_dir: Path, name: str) -> Path:
+    """Download and verify a file for a trainer that may be running already; its path. Raises as `fetch`."""
+    await asyncio.to_thread(run_dir.mkdir, 0o700, parents=True, exist_ok=True)
+    # Next to the directory and not in it: the trainer could put a link in the draft's place.
+    draft = run_dir.with_name(f"{run_dir.name}-{name}.part")
+    await _fetch_draft(blobs, artifact, draft)
+    await asyncio.to_thread(_move_into, draft, run_dir, name)
+    return run_dir / DOWNLOADS / name
+
+
+async def _fetch_draft(blobs: Blobs, artifact: ArtifactProduced, draft: Path) -> None:
     await _download(blobs, artifact.key, draft)
-    size = draft.stat().st_size
+    size = (await asyncio.to_thread(draft.stat)).st_size
     if size != artifact.size:
         raise CheckpointMissingError(f"it has {size:,} bytes in S3 instead of {artifact.size:,}")
     if await asyncio.to_thread(digest_of, draft) != artifact.digest:
         raise CheckpointDamagedError("its bytes in S3 are not those that were stored (SHA-256 differs)")
-    draft.rename(path)
+
+
+def _move_into(draft: Path, run_dir: Path, name: str) -> None:
+    """Move a file to the downloads of a run, through no link."""
+    with opened_folder(run_dir) as root:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(DOWNLOADS, 0o700, dir_fd=root)
+        folder = open_beneath(root, DOWNLOADS, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.rename(draft, name, dst_dir_fd=folder)
+        finally:
+            os.close(folder)
 
 
 async def _download(blobs: Blobs, key: str, path: Path) -> None:

@@ -14,7 +14,7 @@ import structlog
 from runspine.domain.artifact_kinds import CHECKPOINT
 from runspine.ids import new_ulid
 from runspine.services.worker.artifacts.artifact_recorder import ArtifactRecorder, Conclusion, artifact_bytes
-from runspine.services.worker.artifacts.intents import MAX_NAME_LENGTH, Intent, Intents
+from runspine.services.worker.artifacts.intents import MAX_NAME_LENGTH, Intent, Intents, open_intent
 from runspine.services.worker.artifacts.upload_queue import UploadQueue
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.metrics import UPLOADS, UPLOADS_DUE
@@ -193,7 +193,8 @@ class Uploads:
 
     async def _store(self, intent: Intent) -> None:
         replace = intent.digest in self._distrusted
-        await self._blobs.store(intent.file, intent.key, intent.digest, replace=replace)
+        with await asyncio.to_thread(open_intent, intent) as file:
+            await self._blobs.store(file, intent.key, intent.digest, replace=replace)
         self._distrusted.discard(intent.digest)
 
 

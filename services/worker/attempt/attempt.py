@@ -13,6 +13,7 @@ from runspine.clock import now_micros
 from runspine.domain.dataset_tag import dataset_tag
 from runspine.domain.run import fold
 from runspine.eventlog import EventLog
+from runspine.eventlog.admission import follow_accepted
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.subjects import RUNS, attempts_subject, run_subject
@@ -35,9 +36,11 @@ from runspine.services.worker.live.actors import fetch_actor
 from runspine.services.worker.live.publisher import FramePublisher
 from runspine.services.worker.live.view_socket import ViewSocket
 from runspine.services.worker.metrics import ATTEMPTS
+from runspine.services.worker.process.event_tail import EventTail
 from runspine.services.worker.process.limits import LimitGuard
 from runspine.services.worker.process.output import Output
 from runspine.services.worker.process.sandbox import sandboxed, scratch_variables
+from runspine.services.worker.process.telemetry_socket import TelemetrySocket
 from runspine.services.worker.process.trainer_process import (
     REAPER_LOCK,
     STUCK_SECONDS,
@@ -45,12 +48,12 @@ from runspine.services.worker.process.trainer_process import (
     TrainerExit,
     TrainerProcess,
 )
-from runspine.services.worker.process.usage import UsageSampler
+from runspine.services.worker.process.usage import UsageSampler, report_usage
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
 from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
 from runspine.storage.blobs import Blobs
-from runspine.tasks import cancel_and_wait
+from runspine.tasks import alongside, cancel_and_wait
 from runspine.wire.v1.facts_pb2 import (
     HANDED_BACK,
     LIMIT,
@@ -112,6 +115,7 @@ class Attempt:
         )
         self._telemetry.on_max_episodes = lambda: self.stop(episodes_reached(claim.run.spec))
         self._output = Output(prepared.run_dir, self._telemetry)
+        self._event_tail = EventTail(prepared.run_dir, self._telemetry)
         self._blobs = blobs
         self._uploads = uploads
         self._collector = ArtifactCollector(
@@ -123,6 +127,7 @@ class Attempt:
             prepared.redact,
             self._log_line,
             dataset_tag(claim.run.spec),
+            claim.start.work,
         )
         self._telemetry.on_artifact(self._collector.announce)
         self._reports = TrainerReports(self.number, prepared.run_dir, self._telemetry, self._append)
@@ -185,18 +190,19 @@ class Attempt:
 
     async def _reread(self) -> int:
         """Read the run again: a cancel may have been stored between the offer and the claim."""
-        facts, version = await self._fact_writer.read_version(run_subject(self.run_id))
+        facts, version = await self._fact_writer.read_accepted(run_subject(self.run_id))
         self._run = fold(facts)
         self._check_run()
         return version.sequence
 
     async def _watch(self, position: int) -> None:
         """Follow the facts of the run. A requeue always precedes the start of a later attempt."""
-        following = self._log.follow(RUNS, after=position, subject=run_subject(self.run_id))
+        following = follow_accepted(self._log, RUNS, run_subject(self.run_id))
         async with contextlib.aclosing(following):
             async for recorded in following:
-                self._run = fold(recorded.commit.facts, self._run)
-                self._check_run()
+                if recorded.sequence > position:
+                    self._run = fold(recorded.commit.facts, self._run)
+                    self._check_run()
 
     def _check_run(self) -> None:
         if stop := stop_for(self._run, self.number):
@@ -248,17 +254,23 @@ class Attempt:
         async with FramePublisher(
             self._link, self.run_id, self.number, view_socket, lambda: self.progress, prepare_actor
         ):
-            try:
-                trainer = await self._start_trainer(view_socket)
-            except NotStartedError as error:
-                return self._exited(Stop(NOT_STARTED, f"{prepared.command[0]} could not be started: {error}"))
-            self._trainer = trainer
-            return await self._supervise(trainer)
+            with TelemetrySocket(prepared.run_dir) as sockets:
+                try:
+                    trainer = await self._start_trainer(view_socket, sockets)
+                except NotStartedError as error:
+                    reason = f"{prepared.command[0]} could not be started: {error}"
+                    return self._exited(Stop(NOT_STARTED, reason))
+                self._trainer = trainer
+                return await self._supervise(trainer, sockets)
 
-    async def _start_trainer(self, view_socket: ViewSocket) -> TrainerProcess:
+    async def _start_trainer(self, view_socket: ViewSocket, sockets: TelemetrySocket) -> TrainerProcess:
         prepared = self.claim.prepared
         command = prepared.command
-        environment = {**prepared.environment, "RUNSPINE_VIEW": str(view_socket.path)}
+        environment = {
+            **prepared.environment,
+            "RUNSPINE_VIEW": str(view_socket.path),
+            "RUNSPINE_TELEMETRY_SOCKET": str(sockets.path),
+        }
         if self._settings.worker_sandbox:
             folders = (prepared.directory, prepared.run_dir, self._settings.worker_dir)
             command = await asyncio.to_thread(sandboxed, command, *folders)
@@ -273,7 +285,7 @@ class Attempt:
             sandboxed=self._settings.worker_sandbox,
         )
 
-    async def _supervise(self, trainer: TrainerProcess) -> AttemptExited:
+    async def _supervise(self, trainer: TrainerProcess, sockets: TelemetrySocket) -> AttemptExited:
         """Enforce limits and record progress until the trainer ends."""
         prepared = self.claim.prepared
         if self._stop:
@@ -281,24 +293,35 @@ class Attempt:
         if limit := self._run.spec.limits.wall_seconds:
             reached = limit_reached(limit, grace_of(self._run.spec))
             self._call_later(limit, lambda: self.stop(reached))
-        progress = asyncio.create_task(self._record_progress(), name=f"progress-{self.run_id}")
         guard = LimitGuard(
             self._run.spec.limits, prepared.run_dir, trainer.process.pid, trainer.cgroup, trainer.enforced
         )
-        guarding = asyncio.create_task(guard.watch(self.stop), name=f"limits-{self.run_id}")
-        reports = asyncio.create_task(self._reports.follow(), name=f"reports-{self.run_id}")
-        usage = asyncio.create_task(self._sample_usage(trainer), name=f"usage-{self.run_id}")
-        try:
+        async with alongside(
+            progress=self._record_progress(),
+            limits=guard.watch(self.stop),
+            reports=self._reports.follow(),
+            usage=report_usage(
+                functools.partial(self._sampler, trainer),
+                self._settings.system_seconds,
+                self._telemetry.add_metrics,
+            ),
+            event_files=self._event_tail.follow(),
+        ):
             if text := guard.describe():
                 await self._log_line(text)
-            return await self._wait_for_exit(trainer, guard)
-        finally:
-            await cancel_and_wait(progress, guarding, reports, usage)
+            exited = await self._wait_for_exit(trainer, guard, sockets)
+        await self._event_tail.finish()
+        return exited
 
-    async def _wait_for_exit(self, trainer: TrainerProcess, guard: LimitGuard) -> AttemptExited:
-        output = asyncio.create_task(self._output.follow(trainer.stdout, trainer.stderr, trainer.telemetry))
+    async def _wait_for_exit(
+        self, trainer: TrainerProcess, guard: LimitGuard, sockets: TelemetrySocket
+    ) -> AttemptExited:
+        output = asyncio.create_task(
+            self._output.follow(trainer.stdout, trainer.stderr, trainer.telemetry, sockets)
+        )
         try:
             trainer_exit = await trainer.wait()
+            sockets.end()
             stop = self._stop
             if trainer_exit.left:
                 # An unkillable process holds the pipes open: read what is there and continue.
@@ -340,22 +363,9 @@ class Attempt:
                 await self._append(Fact(at=now_micros(), attempt_progressed=fact))
                 recorded = progress
 
-    async def _sample_usage(self, trainer: TrainerProcess) -> None:
-        """Add what the trainer uses of the machine to its metrics, at intervals."""
-        seconds = self._settings.system_seconds
-        if not seconds:
-            return
-        sampler = await asyncio.to_thread(
-            UsageSampler,
-            trainer.process.pid,
-            trainer.cgroup,
-            self.claim.prepared.run_dir,
-            [gpu for gpu in self.claim.prepared.environment["CUDA_VISIBLE_DEVICES"].split(",") if gpu],
-        )
-        while True:
-            await asyncio.sleep(seconds)
-            if values := await asyncio.to_thread(sampler.sample):
-                self._telemetry.add_metrics(values)
+    def _sampler(self, trainer: TrainerProcess) -> UsageSampler:
+        gpus = [gpu for gpu in self.claim.prepared.environment["CUDA_VISIBLE_DEVICES"].split(",") if gpu]
+        return UsageSampler(trainer.process.pid, trainer.cgroup, self.claim.prepared.run_dir, gpus)
 
     def _discovery_seconds(self, outcome: Outcome) -> float:
         """How long the end waits for the search for unannounced files."""

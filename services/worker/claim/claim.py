@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,16 +15,20 @@ from pathlib import Path
 import structlog
 
 from runspine.clock import now_micros
+from runspine.code.tree import CodeTreeError
 from runspine.datasets import DatasetError
 from runspine.domain.run import fold
+from runspine.eventlog import CorruptError
 from runspine.eventlog.subjects import attempts_subject, run_subject
 from runspine.runners import Runner
 from runspine.services.worker.artifacts.resume import AttemptStart, CheckpointUnconfirmedError, find_start
 from runspine.services.worker.artifacts.uploads import Uploads
 from runspine.services.worker.claim.capacity import CapacityPool, CapacityShare
+from runspine.services.worker.claim.code_cache import CodeCache
 from runspine.services.worker.claim.dataset_cache import DatasetCache
 from runspine.services.worker.claim.offers import OfferLease, OfferQueue
 from runspine.services.worker.claim.preparation import Prepared, describe, prepare, run_directory
+from runspine.services.worker.claim.provenance import ProvenanceReader
 from runspine.services.worker.claim.reservation import Reservations
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.journal import Journal, JournalEntry
@@ -32,7 +37,7 @@ from runspine.services.worker.settings import WorkerSettings
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
 from runspine.storage.missing import MissingObjects, write_probe
 from runspine.tasks import cancel_and_wait
-from runspine.wire.v1.facts_pb2 import AttemptStarted, Fact
+from runspine.wire.v1.facts_pb2 import AttemptStarted, Fact, Provenance
 from runspine.wire.v1.run_pb2 import Offer, Run, Waiting
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 
@@ -101,6 +106,10 @@ class Claimer:
             self._missing,
             int(settings.dataset_cache_mib * 2**20),
         )
+        self._code = CodeCache(
+            settings.worker_dir / "code", blobs, self._missing, int(settings.code_cache_mib * 2**20)
+        )
+        self._provenance = ProvenanceReader(blobs, capacity.capacity, settings.worker_dir)
         self._reservations = Reservations(settings.reserve_after)
         self._uploads = uploads
         self._claiming: set[str] = set()
@@ -121,8 +130,15 @@ class Claimer:
         except ClaimPostponedError as postponed:
             await self._postpone(lease, postponed)
             return None
+        except CorruptError as error:
+            await self._postpone(lease, ClaimPostponedError(str(error), UNFIT_RETRY_SECONDS))
+            return None
         finally:
             self._claiming.remove(lease.offer.run_id)
+
+    async def warm(self) -> None:
+        """Prepare what the first attempt would wait for."""
+        await self._provenance.warm([sys.executable, *self._settings.runner_python.values()])
 
     def waiting(self) -> list[Waiting]:
         """Offers that were given back recently, with the reasons."""
@@ -180,7 +196,24 @@ class Claimer:
         if is_taken(await self._fact_writer.read(attempts_subject(run.id)), offer.attempt):
             return None
         start = await self._with_dataset(await self._start(run, offer), run, run_dir)
-        prepared = await asyncio.to_thread(
+        start = await self._with_code(start, run, run_dir)
+        prepared = await self._prepare(run, offer, run_dir, share, start)
+        provenance = await self._provenance.describe(run.spec, prepared.command, prepared.environment, share)
+        await asyncio.to_thread(self._journal.add, entry)
+
+        def unless_taken(history: list[Fact]) -> list[Fact]:
+            taken = is_taken(history, offer.attempt)
+            return [] if taken else [self._started(offer.attempt, prepared, start, provenance)]
+
+        if await self._fact_writer.commit(attempts_subject(run.id), unless_taken):
+            return Claim(run, offer.attempt, prepared, entry, start)
+        await asyncio.to_thread(self._journal.remove, entry)
+        return None
+
+    async def _prepare(
+        self, run: Run, offer: Offer, run_dir: Path, share: CapacityShare, start: AttemptStart
+    ) -> Prepared:
+        return await asyncio.to_thread(
             prepare,
             run.spec,
             run.id,
@@ -193,16 +226,6 @@ class Claimer:
             start=start,
             wandb_proxy=self._settings.wandb_proxy,
         )
-        await asyncio.to_thread(self._journal.add, entry)
-
-        def unless_taken(history: list[Fact]) -> list[Fact]:
-            taken = is_taken(history, offer.attempt)
-            return [] if taken else [self._started(offer.attempt, prepared, start)]
-
-        if await self._fact_writer.commit(attempts_subject(run.id), unless_taken):
-            return Claim(run, offer.attempt, prepared, entry, start)
-        await asyncio.to_thread(self._journal.remove, entry)
-        return None
 
     async def _start(self, run: Run, offer: Offer) -> AttemptStart:
         """The checkpoint to start from.
@@ -252,7 +275,28 @@ class Claimer:
             raise ClaimPostponedError(str(error), RETRY_SECONDS) from error
         return replace(start, dataset=found.path, notes=[*start.notes, *found.notes])
 
-    def _started(self, attempt: int, prepared: Prepared, start: AttemptStart) -> Fact:
+    async def _with_code(self, start: AttemptStart, run: Run, run_dir: Path) -> AttemptStart:
+        """The same start, with a working copy of the run's code.
+
+        Raises ClaimPostponedError while it cannot be fetched.
+        """
+        if not run.spec.code.tree or start.obstacle:
+            return start
+
+        def report(text: str) -> None:
+            self._waiting[run.id] = (text, time.monotonic() + REASON_SECONDS)
+
+        try:
+            work, notes = await self._code.materialise(run.spec.code, run_dir, report)
+        except CodeTreeError as error:
+            return replace(start, obstacle=f"code: {error}")
+        except BlobsUnavailableError as error:
+            raise ClaimPostponedError(f"its code cannot be fetched: {error}", STORE_RETRY_SECONDS) from error
+        except CheckpointUnconfirmedError as error:
+            raise ClaimPostponedError(str(error), RETRY_SECONDS) from error
+        return replace(start, work=work, notes=[*start.notes, *notes])
+
+    def _started(self, attempt: int, prepared: Prepared, start: AttemptStart, provenance: Provenance) -> Fact:
         started = AttemptStarted(
             attempt=attempt,
             worker_id=self._settings.worker_id,
@@ -261,6 +305,7 @@ class Claimer:
             directory=str(prepared.run_dir),
             resumed_from=start.source,
             versions=prepared.versions,
+            provenance=provenance,
         )
         return Fact(at=now_micros(), attempt_started=started)
 

@@ -15,6 +15,7 @@ from runspine.datasets import RUN_FOLDER, DatasetError, Manifest
 from runspine.datasets.archive import manifest_at_start
 from runspine.datasets.manifest import NAME
 from runspine.runners import Launch, NotReadyError, Runner
+from runspine.services.worker.claim.code_check import CodeCheck
 from runspine.services.worker.claim.dataset_cache import COPIES, label, megabytes
 from runspine.services.worker.claim.preparation import ask_runner
 from runspine.services.worker.process.environment import known_secrets, resolve_secrets
@@ -37,7 +38,7 @@ MAX_MANIFESTS = 64
 RUN_DIR = "$RUNSPINE_RUN_DIR"
 # A message that begins with a field is about it.
 _LEADING = re.compile(
-    r"(params\.\w+|evaluation\.\w+|env_kwargs|env|algo|seed|total_steps|workdir|command|dataset|secret|"
+    r"(params\.\w+|evaluation\.\w+|env_kwargs|env|algo|seed|total_steps|workdir|command|code|dataset|secret|"
     r"warm start)\b"
 )
 _RENAMED = {"secret": "secrets", "warm start": "warm_start"}
@@ -60,6 +61,10 @@ class LaunchChecker:
     environment: Mapping[str, str]
     blobs: RangedS3Blobs
     _manifests: dict[str, tuple[Manifest, int]] = field(default_factory=dict)
+    _code: CodeCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._code = CodeCheck(self.blobs.read_range)
 
     @property
     def folder(self) -> Path:
@@ -91,7 +96,7 @@ class LaunchChecker:
             size = self._place_dataset(spec, scratch)
             problems += self._disk_problems(spec, size)
             python = python_for(spec.runner, self.pythons, self.environment)
-            launch = ask_runner(spec, scratch, self.runners, python, redact)
+            launch = ask_runner(self._code.place(spec, scratch), scratch, self.runners, python, redact)
             if request.trained_env:
                 self._check_trained_env(request, reply)
         except (NotReadyError, OSError) as error:

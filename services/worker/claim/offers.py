@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.subjects import WORK, is_token
+from runspine.eventlog.tail import POSITION
 from runspine.services.worker.metrics import OFFERS
 from runspine.wire.v1.run_pb2 import Offer
 
@@ -103,9 +104,10 @@ class OfferQueue:
                             message = await arrived.get()
                     except TimeoutError:
                         continue
-                    status = (message.headers or {}).get("Status")
-                    if status is None:
+                    # An offer may hold any header: only a message without a position is the server's own.
+                    if message.reply.startswith(POSITION):
                         return await self._parse(message.data, message.reply)
+                    status = (message.headers or {}).get("Status")
                     if status != "408":
                         raise NatsUnreachableError(
                             f"pool-{pool}: {status} {(message.headers or {}).get('Description', '')}"

@@ -79,6 +79,8 @@ def prepare(
     """Create the run's directory and get the command from its runner."""
     redact = Redactor(known_secrets(spec, environment))
     start = start or AttemptStart()
+    if start.work is not None:
+        spec = _started_in(spec, start.work)
     try:
         run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         if start.obstacle:
@@ -136,6 +138,14 @@ def ask_runner(
     if not launch.command:
         raise NotReadyError(f"runner {spec.runner!r} gave no command", "runner")
     return launch
+
+
+def _started_in(spec: RunSpec, folder: Path) -> RunSpec:
+    """The spec of a program that starts in this folder."""
+    changed = RunSpec()
+    changed.CopyFrom(spec)
+    changed.workdir = str(folder)
+    return changed
 
 
 def _clean_versions(versions: Mapping[str, str], redact: Redactor) -> dict[str, str]:

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from runspine.eventlog import ConflictError, EventLog, Extent, Recorded, UnknownOutcomeError, Version
+from runspine.eventlog import (
+    ConflictError,
+    CorruptError,
+    EventLog,
+    Extent,
+    Recorded,
+    UnknownOutcomeError,
+    Version,
+)
 from runspine.eventlog.connection import NatsUnreachableError
 from runspine.eventlog.decider import CONFLICT_SECONDS, MAX_CONFLICT_PAUSES
 from runspine.ids import new_ulid
@@ -99,6 +107,14 @@ class FactWriter:
         """The facts of a subject, and the version at which it stands."""
         history, version = await self._log.read(subject)
         return [fact for recorded in history for fact in recorded.commit.facts], version
+
+    async def read_accepted(self, subject: str) -> tuple[list[Fact], Version]:
+        """The same, up to the first problem when the subject is quarantined."""
+        try:
+            return await self.read_version(subject)
+        except CorruptError as error:
+            facts = [fact for recorded in error.accepted for fact in recorded.commit.facts]
+            return facts, error.accepted[-1].version() if error.accepted else Version()
 
     async def commit(self, subject: str, decide: Decide) -> list[Fact]:
         """Decide on the newest history and append, again after each conflict; the facts appended.

@@ -11,7 +11,7 @@ from typing import Any
 
 from runspine.domain.downloads import DOWNLOADS
 from runspine.play.actor_names import checkpoint_of
-from runspine.services.worker.artifacts.resume import CheckpointDamagedError, fetch, stored_artifact
+from runspine.services.worker.artifacts.resume import CheckpointDamagedError, fetch_for_run, stored_artifact
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
@@ -29,7 +29,7 @@ async def fetch_actor(blobs: Blobs, run_dir: Path, choice: dict[str, Any]) -> di
     try:
         # An existing file was verified when it was fetched; only the trainer itself could have changed it.
         if not path.exists():
-            await fetch(blobs, await stored_artifact(blobs, digest), path)
+            await fetch_for_run(blobs, await stored_artifact(blobs, digest), run_dir, digest)
     except CheckpointDamagedError as error:
         return {**choice, "trouble": f"its checkpoint cannot be used: {error}"}
     except (BlobsUnavailableError, OSError) as error:

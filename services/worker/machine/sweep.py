@@ -53,7 +53,7 @@ class FolderSweep:
             while True:
                 try:
                     await self.sweep()
-                except OSError as error:
+                except (CorruptError, OSError) as error:
                     log.error("sweep.failed", error=str(error))
                 await asyncio.sleep(self._seconds)
         finally:

@@ -6,11 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 
 from runspine.domain.defaults import DEFAULT_SEED
+from runspine.instrument.startup_variables import MODE, startup_variables
 from runspine.play.llm_settings import KEY as LLM_KEY
 from runspine.runners import NotReadyError
+from runspine.sdk.batch.frames import FRAMES
 from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
 from runspine.services.worker.protocol.reader import PROTOCOL
 from runspine.services.worker.protocol.redact import MIN_SECRET_LENGTH
+from runspine.spec.command_template import NoValueError, filled
 from runspine.spec.plain import enum_word, plain_value
 from runspine.wire.v1.spec_pb2 import ObservationPolicy, RunSpec, Value
 
@@ -83,9 +86,12 @@ def trainer_environment(
         "RUNSPINE_MAX_EPISODES": str(spec.max_episodes or ""),
         "RUNSPINE_PARAMS": _json(spec.params),
         "RUNSPINE_PROTOCOL": str(PROTOCOL),
+        "RUNSPINE_FRAMES": str(FRAMES),
+        "RUNSPINE_CAPTURE_WHOLE": str(spec.capture.whole or ""),
         "RUNSPINE_CAPTURE": enum_word(ObservationPolicy.DESCRIPTOR, spec.capture.observations),
+        "RUNSPINE_VERBOSE": "1" if spec.capture.verbose else "",
     }
-    return {
+    made = {
         **passed,
         "PYTHONUNBUFFERED": "1",
         # Whatever folder the program starts in: its W&B files belong to the run.
@@ -93,12 +99,25 @@ def trainer_environment(
         **dict.fromkeys(THREAD_VARIABLES, str(thread_limit(spec))),
         **proxy_variables(spec, environment, every_run=wandb_proxy),
         **variables,
-        **spec.variables,
+        **_variables(spec),
         **resolve_secrets(spec, environment),
         **{name: value for name, value in own.items() if value},
         # Empty for a run without GPUs: it must not use one that another run holds.
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
     }
+    if api := variables.get(MODE):
+        made |= startup_variables(api, made.get("PYTHONPATH", ""))
+    return made
+
+
+def _variables(spec: RunSpec) -> dict[str, str]:
+    """The spec's variables; those of a program with values for placeholders. Raises NotReadyError."""
+    if spec.runner != "script":
+        return dict(spec.variables)
+    try:
+        return dict(zip(spec.variables, filled(spec.variables.values(), spec), strict=True))
+    except NoValueError as error:
+        raise NotReadyError(f"variables: {error}", "variables") from error
 
 
 def thread_limit(spec: RunSpec) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import socket
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +14,10 @@ from typing import IO
 import structlog
 
 from runspine.clock import now_micros
+from runspine.services.worker.artifacts.beneath import open_beneath, opened_folder
+from runspine.services.worker.process.telemetry_socket import TelemetrySocket
 from runspine.services.worker.process.trainer_process import CHUNK
+from runspine.services.worker.protocol.frame_splitter import Frame, FrameSplitter
 from runspine.services.worker.protocol.line_splitter import LineSplitter
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
 from runspine.wire.v1.telemetry_pb2 import STDERR, STDOUT, LogSource
@@ -21,6 +27,14 @@ log = structlog.get_logger()
 MAX_TAIL_LINES = 40
 MAX_TAIL_BYTES = 8 << 10
 MAX_REASON_LENGTH = 300
+# Of one trainer. Forked processes share the descriptor and need none.
+MAX_CONNECTIONS = 1024
+# Of lines that have begun on all connections of a trainer: a process must not exhaust the worker's memory.
+MAX_PARTIAL_BYTES = 64 << 20
+TOO_MANY = (
+    f"more than {MAX_CONNECTIONS:,} processes of the trainer send telemetry: the others are not recorded. "
+    "Fork them instead of spawning them, or start fewer"
+)
 
 
 class Output:
@@ -30,17 +44,30 @@ class Output:
         self._folder = folder
         self._telemetry = telemetry
         self._tail: deque[str] = deque(maxlen=MAX_TAIL_LINES)
+        self._connections = 0
+        self._partial_bytes = 0
+        self._refused = 0
 
     async def follow(
-        self, stdout: asyncio.StreamReader, stderr: asyncio.StreamReader, telemetry: asyncio.StreamReader
+        self,
+        stdout: asyncio.StreamReader,
+        stderr: asyncio.StreamReader,
+        telemetry: asyncio.StreamReader,
+        sockets: TelemetrySocket | None = None,
     ) -> None:
-        """Read until all streams have ended."""
+        """Read until all streams have ended; of the socket, until `TelemetrySocket.end` was called."""
         with OutputFile(self._folder / "stdout.log") as out, OutputFile(self._folder / "stderr.log") as err:
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._read(stdout, STDOUT, out))
                     group.create_task(self._read(stderr, STDERR, err))
-                    group.create_task(self._read(telemetry, STDOUT, out))
+                    group.create_task(self._read(telemetry, STDOUT, out, FrameSplitter()))
+                    if sockets:
+
+                        def serve(connection: socket.socket) -> None:
+                            self._serve(connection, out, group)
+
+                        group.create_task(sockets.accept(serve))
             except ExceptionGroup as several:
                 # They fail for the same reason, which becomes the reason of the run.
                 raise several.exceptions[0] from several
@@ -57,15 +84,50 @@ class Output:
         lines = [line.strip() for line in self._tail if line.strip()]
         return lines[-1][:MAX_REASON_LENGTH] if lines else ""
 
-    async def _read(self, stream: asyncio.StreamReader, source: LogSource, file: OutputFile) -> None:
-        splitter = LineSplitter()
+    async def _read(
+        self,
+        stream: asyncio.StreamReader,
+        source: LogSource,
+        file: OutputFile,
+        splitter: LineSplitter | FrameSplitter | None = None,
+    ) -> None:
+        splitter = splitter or LineSplitter()
         await self._telemetry.wait_for_space()
         while chunk := await stream.read(CHUNK):
             self._take(splitter.feed(chunk), source, file)
             await self._telemetry.wait_for_space()
         self._take(splitter.finish(), source, file)
 
-    def _take(self, lines: Iterable[bytes], source: LogSource, file: OutputFile) -> None:
+    def _serve(self, connection: socket.socket, file: OutputFile, group: asyncio.TaskGroup) -> None:
+        if self._connections >= MAX_CONNECTIONS:
+            connection.close()
+            if not self._refused:
+                self._telemetry.log_line(TOO_MANY)
+            self._refused += 1
+            return
+        self._connections += 1
+        group.create_task(self._read_connection(connection, file))
+
+    async def _read_connection(self, connection: socket.socket, file: OutputFile) -> None:
+        """Read the stream of one process. Its lines are its own: no other process can break them."""
+        splitter, loop = FrameSplitter(), asyncio.get_running_loop()
+        # A connection that fails has ended.
+        try:
+            with connection, contextlib.suppress(ConnectionError):
+                await self._telemetry.wait_for_space()
+                while chunk := await loop.sock_recv(connection, CHUNK):
+                    self._partial_bytes -= splitter.held
+                    self._take(splitter.feed(chunk), STDOUT, file)
+                    if self._partial_bytes + splitter.held > MAX_PARTIAL_BYTES:
+                        self._take(splitter.finish(), STDOUT, file)
+                    self._partial_bytes += splitter.held
+                    await self._telemetry.wait_for_space()
+        finally:
+            self._connections -= 1
+            self._partial_bytes -= splitter.held
+        self._take(splitter.finish(), STDOUT, file)
+
+    def _take(self, lines: Iterable[bytes | Frame], source: LogSource, file: OutputFile) -> None:
         at = now_micros()
         for line in lines:
             text = self._telemetry.take(line, source, at)
@@ -86,7 +148,7 @@ class OutputFile:
 
     def __enter__(self) -> OutputFile:
         try:
-            self._file = self._path.open("w", encoding="utf-8", errors="replace")
+            self._file = _create(self._path)
         except OSError as error:
             self._give_up(error)
         return self
@@ -115,3 +177,12 @@ class OutputFile:
     def _give_up(self, error: OSError) -> None:
         log.warning("output.not_kept", path=str(self._path), error=str(error))
         self._file = None
+
+
+def _create(path: Path) -> IO[str]:
+    """A new file: the trainer may have put a link or a pipe in its place. Raises OSError."""
+    with opened_folder(path.parent) as folder:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=folder)
+        descriptor = open_beneath(folder, path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    return os.fdopen(descriptor, "w", encoding="utf-8", errors="replace")

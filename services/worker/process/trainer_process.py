@@ -26,6 +26,8 @@ CHUNK = 1 << 16
 # The name is older than the module; a restarted worker finds the locks of earlier versions by it.
 REAPER_LOCK = "keeper.lock"
 PIPE_BYTES = 1 << 20
+# Its place among the pipes.
+TELEMETRY = 2
 # How long a reaper may take beyond the grace before it is killed.
 STUCK_SECONDS = 15.0
 _own_children: set[int] = set()
@@ -83,13 +85,19 @@ class TrainerProcess:
         cgroup = make_cgroup(name)
         enforced = set_limits(cgroup, limits) if cgroup else frozenset[str]()
         process, life, pipes, telemetry_end = _start_reaper(lock, cgroup)
+        pipe = os.fstat(pipes[TELEMETRY])
         opened = [await _reader(descriptor) for descriptor in pipes]
         (stdout, stderr, telemetry, status), transports = zip(*opened, strict=True)
         trainer = cls(process, life, stdout, stderr, telemetry, status, cgroup, enforced, list(transports))
         launch = {
             "command": command,
             "directory": str(directory),
-            "environment": {**environment, "RUNSPINE_TELEMETRY_FD": str(telemetry_end)},
+            "environment": {
+                **environment,
+                "RUNSPINE_TELEMETRY_FD": str(telemetry_end),
+                # By which a process knows whether it inherited the descriptor, or another under its number.
+                "RUNSPINE_TELEMETRY_PIPE": f"{pipe.st_dev}:{pipe.st_ino}",
+            },
             "cgroup": str(cgroup) if cgroup else "",
             "file_size": file_size_limit(limits),
             "sandboxed": sandboxed,

@@ -6,11 +6,12 @@ out, never 0.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +94,19 @@ class UsageSampler:
             cpu = _total(map(_cpu_seconds, pids))
         io = [_io(pid) for pid in pids]
         return Totals(cpu, _total(each[0] for each in io), _total(each[1] for each in io), *network)
+
+
+async def report_usage(
+    make: Callable[[], UsageSampler], seconds: float, report: Callable[[dict[str, float]], None]
+) -> None:
+    """Report what the trainer uses at intervals, until cancelled; never when the interval is 0."""
+    if not seconds:
+        return
+    sampler = await asyncio.to_thread(make)
+    while True:
+        await asyncio.sleep(seconds)
+        if values := await asyncio.to_thread(sampler.sample):
+            report(values)
 
 
 def gpu_metrics(gpus: Sequence[str]) -> dict[str, float]:

@@ -92,6 +92,13 @@ class ProgressEvent(NamedTuple):
     total: int | None
 
 
+class DroppedEvent(NamedTuple):
+    """A `dropped` line: how much could not be recorded, and why."""
+
+    lines: int
+    reason: str
+
+
 Event = (
     LogLine
     | StepEvent
@@ -105,6 +112,7 @@ Event = (
     | ArtifactsEvent
     | HelloEvent
     | ProgressEvent
+    | DroppedEvent
     | Score
     | MindEvent
     | TurnEvent

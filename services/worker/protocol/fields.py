@@ -106,6 +106,13 @@ def is_column(value: object) -> bool:
     return type(value) is dict and value.keys() >= {"dtype", "shape", "data"}
 
 
+def dtype_of(value: object) -> str:
+    """The type of a column, as numpy names it."""
+    if type(value) is not str or not _DTYPE.match(value):
+        raise ProtocolError("not a type of numbers")
+    return value
+
+
 def array(value: object, rows: int) -> Array:
     """A column of `rows` rows, with its bytes unchanged."""
     if type(value) is not dict:

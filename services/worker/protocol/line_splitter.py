@@ -16,6 +16,11 @@ class LineSplitter:
         self._parts: list[bytes] = []
         self._size = 0
 
+    @property
+    def held(self) -> int:
+        """Bytes of the line that has begun."""
+        return self._size
+
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines that the chunk completes."""
         *ended, rest = chunk.split(b"\n")

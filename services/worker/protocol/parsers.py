@@ -12,6 +12,7 @@ from runspine.services.worker.protocol.events import (
     ArtifactEvent,
     ArtifactsEvent,
     ConfigEvent,
+    DroppedEvent,
     Event,
     HelloEvent,
     MetricsEvent,
@@ -42,6 +43,8 @@ MAX_VALUE_BYTES = 200 << 10
 # A line shorter than this cannot contain such a value, however its numbers are written.
 SMALL_LINE_BYTES = MAX_VALUE_BYTES // 8
 MAX_WRITER_LENGTH = 100
+MAX_FRAME_SKIP = 1000
+MAX_REASON_LENGTH = 1000
 # Files in one line.
 MAX_PATHS = 200
 MIND_LISTS = ("goals", "beliefs", "intentions")
@@ -190,8 +193,17 @@ def _env(fields: dict[str, Any], at: int, line: bytes) -> EnvMade:
             at=_time(fields, "t", at),
             entry_point=name(fields.get("entry_point") or ""),
             wrappers_json=_optional(fields.get("wrappers")),
+            frame_skip=_frame_skip(fields.get("frame_skip", 1)),
         )
     )
+
+
+def _frame_skip(value: object) -> int:
+    """Steps of an env for each action of the trainer; 0 when it is one."""
+    skip = slot(value)
+    if not 0 < skip <= MAX_FRAME_SKIP:
+        raise ProtocolError("not a number of steps for each action")
+    return skip if skip > 1 else 0
 
 
 def _reset(fields: dict[str, Any], at: int, line: bytes) -> Reset:
@@ -257,6 +269,10 @@ def _hello(fields: dict[str, Any], at: int, line: bytes) -> HelloEvent:
 def _progress(fields: dict[str, Any], at: int, line: bytes) -> ProgressEvent:
     total = fields.get("total")
     return ProgressEvent(count(fields["step"]), None if total is None else count(total))
+
+
+def _dropped(fields: dict[str, Any], at: int, line: bytes) -> DroppedEvent:
+    return DroppedEvent(count(fields["count"]), prose(fields["reason"])[:MAX_REASON_LENGTH])
 
 
 def _evaluation(fields: dict[str, Any], at: int, line: bytes) -> Score:
@@ -352,4 +368,5 @@ HANDLERS: dict[str, Callable[[dict[str, Any], int, bytes], Event]] = {
     "mind": _mind,
     "turn": _turn,
     "evaluation": _evaluation,
+    "dropped": _dropped,
 }

@@ -14,6 +14,8 @@ import orjson
 
 from runspine.services.worker.protocol.events import Event, LogLine
 from runspine.services.worker.protocol.fields import ProtocolError, is_column
+from runspine.services.worker.protocol.frame_splitter import Frame
+from runspine.services.worker.protocol.grid import GridEvent, read_grid, read_header
 from runspine.services.worker.protocol.parsers import HANDLERS
 from runspine.services.worker.protocol.redact import Redactor
 
@@ -52,6 +54,20 @@ class ProtocolReader:
             self.why = _reason(error)
             return LogLine(self.text(line), malformed=True)
         return event
+
+    def read_frame(self, frame: Frame) -> GridEvent | None:
+        """Read a frame; None when it cannot be, and `why` states the reason."""
+        try:
+            if frame.problem:
+                raise ProtocolError(frame.problem)
+            fields, start = read_header(frame.payload)
+            # The columns are numbers; as in lines, a secret may occur in them by chance only.
+            if self._redact and self._redact.found_in(frame.payload[:start]):
+                fields = _scrubbed(fields, self._redact)
+            return read_grid(fields, frame.payload, start)
+        except (ValueError, KeyError, TypeError) as error:
+            self.why = _reason(error)
+            return None
 
     def text(self, line: bytes) -> str:
         """The line as text: without secrets, and with a replacement character for each invalid byte."""

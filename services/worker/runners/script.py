@@ -6,7 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
+from runspine.instrument.api import NATIVE
+from runspine.instrument.startup_variables import MODE
 from runspine.runners import Launch, NotReadyError
+from runspine.spec.command_template import NoValueError, filled
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 
@@ -19,7 +22,7 @@ class ScriptRunner:
     def info(self) -> RunnerInfo:
         return RunnerInfo(
             name="script",
-            summary="any program; its arguments stay as given, params arrive as JSON in RUNSPINE_PARAMS",
+            summary="any program; params by {params.NAME} in its command, or as JSON in RUNSPINE_PARAMS",
             modes=[TRAIN],
             takes_command=True,
             open_params=True,
@@ -36,9 +39,19 @@ class ScriptRunner:
         directory = Path(spec.workdir) if spec.workdir else run_dir
         if not directory.is_dir():
             raise NotReadyError(f"workdir {directory} does not exist on this worker")
-        wanted = python if spec.command[0] in PYTHONS else spec.command[0]
+        try:
+            first, *arguments = filled(spec.command, spec)
+        except NoValueError as error:
+            raise NotReadyError(f"command: {error}", "command") from error
+        wanted = python if first in PYTHONS else first
         program = _find(wanted, directory, spec.variables.get("PATH") or os.environ.get("PATH", ""))
-        return Launch([program, *spec.command[1:]], directory)
+        return Launch([program, *arguments], directory, _instrumentation(spec))
+
+
+def _instrumentation(spec: RunSpec) -> dict[str, str]:
+    """The variable by which Python processes of the program record themselves, unless switched off."""
+    wanted = not spec.capture.HasField("instrument") or spec.capture.instrument
+    return {MODE: NATIVE} if wanted else {}
 
 
 def _find(program: str, directory: Path, path: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
@@ -18,6 +18,8 @@ import structlog
 from runspine.clock import now_micros
 from runspine.eventlog.publisher import MessageTooLargeError, Publisher, PublishRefusedError
 from runspine.services.worker.metrics import HELD_BACK, LINES, LOG_LINES, MALFORMED, SPOOL_FULL, STEPS
+from runspine.services.worker.protocol.event_file import EventScalar
+from runspine.services.worker.protocol.frame_splitter import Frame
 from runspine.services.worker.protocol.redact import Redactor
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
 from runspine.services.worker.telemetry.assembly.description import TrainerDescription
@@ -112,6 +114,13 @@ class TelemetryPipeline:
         self._assembler.add_metrics(values, now_micros())
         self.cut_batches()
 
+    def add_scalars(self, scalars: Iterable[EventScalar]) -> None:
+        """Add scalars of event files, except series that the trainer reports itself."""
+        at = now_micros()
+        for scalar in scalars:
+            self._assembler.add_scalar(scalar, at)
+        self.cut_batches()
+
     @property
     def slowed_reason(self) -> str:
         """A suffix for the reason of an attempt's end, when the trainer was held up."""
@@ -130,8 +139,10 @@ class TelemetryPipeline:
         self._shipper.start()
         self._writer = asyncio.create_task(self._write(), name=f"spool-{self._run_id}")
 
-    def take(self, line: bytes, source: LogSource, at: int) -> str | None:
-        """Add one line of the trainer; its text when it is a log line. Call `cut_batches` soon after."""
+    def take(self, line: bytes | Frame, source: LogSource, at: int) -> str | None:
+        """Add a line or frame of the trainer; a text if it is for the log. Call `cut_batches` soon after."""
+        if isinstance(line, Frame):
+            return self._assembler.take_frame(line, at)
         return self._assembler.take(line, source, at)
 
     def log_line(self, text: str) -> None:

@@ -15,6 +15,7 @@ from runspine.ids import new_ulid
 from runspine.settings import ServiceSettings
 from runspine.storage.blobs import S3Blobs
 from runspine.wire.v1.facts_pb2 import Fact, RunQueued
+from runspine.wire.v1.run_pb2 import Quarantine
 from tests.kit.servers.s3 import S3Server
 
 Connect = Callable[..., Awaitable[Any]]
@@ -34,6 +35,9 @@ class Sum:
     def apply(self, recorded: Recorded) -> None:
         self.fed += 1
         self.total += sum(fact.run_queued.attempt for fact in recorded.commit.facts)
+
+    def apply_quarantine(self, quarantine: Quarantine) -> None:
+        raise AssertionError(quarantine)
 
     def dump(self) -> bytes:
         return str(self.total).encode()

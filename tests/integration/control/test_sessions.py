@@ -26,7 +26,7 @@ from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, T
 from runspine.tasks import run_together
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Commit
-from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, QUEUED, RUNNING
+from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, QUARANTINED, RUNNING
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub, add_TrainerServiceServicer_to_server
 from tests.kit.orchestrator import Orchestrator
 from tests.kit.played_worker import PlayedWorker, phase_is, spec, submit
@@ -124,7 +124,7 @@ async def test_a_refusal_is_not_newer_than_the_next_get(connect: Connect) -> Non
             task.cancel()
 
 
-async def test_a_run_with_a_damaged_history_is_set_aside_and_the_others_go_on(
+async def test_a_run_with_a_damaged_history_is_quarantined_and_the_others_go_on(
     served: Orchestrator, worker: PlayedWorker
 ) -> None:
     stub = served.stub()
@@ -134,8 +134,8 @@ async def test_a_run_with_a_damaged_history_is_set_aside_and_the_others_go_on(
     await worker.start(damaged.id)
     await worker.start(whole.id)
     await eventually(phase_is(stub, whole.id, RUNNING))
-    await eventually(lambda: "set aside" in stub.Get(wire.GetRequest(run_id=damaged.id)).run.reason)
-    assert stub.Get(wire.GetRequest(run_id=damaged.id)).run.phase == QUEUED
+    await eventually(phase_is(stub, damaged.id, QUARANTINED))
+    assert "events release" in stub.Get(wire.GetRequest(run_id=damaged.id)).run.reason
     await worker.exit(whole.id)
     await eventually(phase_is(stub, whole.id, COMPLETED))
     assert served.process is not None

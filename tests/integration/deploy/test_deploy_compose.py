@@ -26,9 +26,9 @@ from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2 import ListRequest
-from tests.kit.compose import Deployment, eventually, received
 from tests.kit.paths import ROOT
 from tests.kit.servers import images as standins
+from tests.kit.servers.compose import Deployment, eventually, received
 from tests.kit.servers.docker import Engine, NoEngine, engine
 
 EXTRAS = "orchestrator,telemetry,artifacts,dashboard,worker,builtin,sb3,replay"

@@ -32,6 +32,29 @@ print("steps", run.steps, "dropped", run.dropped, flush=True)
 """
 
 
+FRAMES = """
+import numpy as np, os, runspine
+from tests.kit.samples.batched_envs import ArrayVector
+run = runspine.init()
+FD = int(os.environ["RUNSPINE_TELEMETRY_FD"])
+bare = ArrayVector(64, same_step=True)
+env = runspine.wrap(bare)
+env.reset()
+for number in range(300):
+    env.step(np.full(64, number % 2))
+    if number % 100 == 0:
+        run.log({"charts/a": number}, step=number)
+    if number == 150:
+        run.flush()
+        # A frame that lies about its length, one that is damaged and one that is cut in the middle.
+        os.write(FD, b"\\xffRSFRAME" + b"\\xff" * 8 + b"\\n")
+        os.write(FD, b"\\xffRSFRAME\\x05\\0\\0\\0\\0\\0\\0\\0" + b"abcde")
+run.flush()
+os.write(FD, b"\\xffRSFRAME\\xff\\0\\0\\0\\0\\0\\0\\0abc")
+print("played", len(bare.episodes.ended), sum(value for *_, value in bare.episodes.ended), flush=True)
+"""
+
+
 @pytest.fixture
 async def rig(
     nats_server: NatsServer, s3_server: S3Server, connect: Any, tmp_path: Path
@@ -134,3 +157,26 @@ async def test_a_vector_env_in_a_real_run_gives_columns_for_each_slot(rig: Rig) 
     assert {reset.slot for reset in resets} == {0, 1, 2}
     assert (exited.counts.metrics, exited.counts.malformed) == (2, 0)
     assert await rig.texts(run_id) == [f"steps {steps} dropped 0"]
+
+
+async def test_frames_and_lines_mix_and_broken_frames_are_stated_on_their_own_run(rig: Rig) -> None:
+    run_id = await rig.python(FRAMES, variables={"PYTHONPATH": str(ROOT)})
+    exited = await rig.exited(run_id, seconds=60)
+    assert exited.exit_code == 0, exited.stderr_tail
+
+    async def all_there() -> list[Batch] | None:
+        found = await rig.batches(run_id)
+        emitted = sum(block.count for batch in found for block in batch.steps.blocks)
+        return found if emitted == exited.counts.steps else None
+
+    batches = await eventually(all_there)
+    blocks_of(batches)
+    assert (exited.counts.steps, exited.counts.metrics, exited.counts.malformed) == (64 * 300, 3, 3)
+    returns = [getattr(each, "return") for batch in batches for each in batch.episodes.episodes]
+    texts = await rig.texts(run_id)
+    (played,) = [text for text in texts if text.startswith("played")]
+    _, count, total = played.split()
+    assert (len(returns), sum(returns)) == (int(count), pytest.approx(float(total)))
+    problems = [text for text in texts if "frame of telemetry cannot be read" in text]
+    for words in ("its length is", "checksum", "cut in the middle"):
+        assert sum(words in text for text in problems) == 1, texts

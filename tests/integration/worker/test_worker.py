@@ -246,7 +246,11 @@ async def test_the_trainer_sees_the_spec_and_little_else(rig: Rig) -> None:
         "RUNSPINE_TOTAL_STEPS": "100",
         "RUNSPINE_PARAMS": '{"depth": 3}',
         "RUNSPINE_PROTOCOL": "1",
+        "RUNSPINE_FRAMES": "1",
         "RUNSPINE_TELEMETRY_FD": seen["RUNSPINE_TELEMETRY_FD"],
+        "RUNSPINE_TELEMETRY_PIPE": seen["RUNSPINE_TELEMETRY_PIPE"],
+        "RUNSPINE_TELEMETRY_SOCKET": seen["RUNSPINE_TELEMETRY_SOCKET"],
+        "RUNSPINE_INSTRUMENT": "native",
         "RUNSPINE_VIEW": seen["RUNSPINE_VIEW"],
     }
     assert (seen["LR"], seen["PYTHONUNBUFFERED"]) == ("0.1", "1")

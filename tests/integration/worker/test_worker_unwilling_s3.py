@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -29,10 +29,10 @@ class Unwilling(FileBlobs):
 
     refused = ""
 
-    async def store(self, path: Path, key: str, digest: str, *, replace: bool = False) -> bool:
+    async def store(self, source: Path | BinaryIO, key: str, digest: str, *, replace: bool = False) -> bool:
         if digest == self.refused:
             raise BlobsUnavailableError("not this one")
-        return await super().store(path, key, digest, replace=replace)
+        return await super().store(source, key, digest, replace=replace)
 
 
 def intent(folder: Path, number: int) -> Intent:

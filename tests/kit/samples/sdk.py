@@ -49,7 +49,17 @@ class Listener:
         self._thread.join(60)
         assert not self._thread.is_alive(), "the pipe did not end: a process still holds its other end"
         os.close(self._read)
-        return [json.loads(line) for line in b"".join(self._data).splitlines()]
+        return [json.loads(line) for line in b"".join(self._data).splitlines() if line.startswith(b"{")]
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines for the run's log; after `lines`."""
+        return [line.decode() for line in b"".join(self._data).splitlines() if line.startswith(b"runspine:")]
+
+    @property
+    def data(self) -> bytes:
+        """What was written; after `lines`."""
+        return b"".join(self._data)
 
     def _drain(self) -> None:
         while chunk := os.read(self._read, 1 << 16):

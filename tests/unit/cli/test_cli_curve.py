@@ -5,7 +5,10 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runspine.cli.commands.analysis.metrics import _binned
 from runspine.cli.ui.curve import LiveCurve, draw_curve
+from runspine.text.values import extremes
+from runspine.wire.v1.telemetry_pb2 import Series
 
 numbers = st.floats(-1e9, 1e9)
 
@@ -44,3 +47,12 @@ def test_anything_can_be_drawn_within_its_frame(points: list[tuple[float, float]
     lines = draw_curve(sorted(points), title="t", width=30, height=6)
     assert len(lines) == 9
     assert all(len(line.split("┤")[1]) <= 30 for line in lines[1:7])
+
+
+def test_a_value_that_is_not_a_number_hides_no_extreme() -> None:
+    values = [math.nan, 3.0, math.nan, 1.0, 2.0]
+    assert extremes(values, values) == (1.0, 3.0)
+    assert extremes([math.nan, -math.inf], [math.inf]) == (-math.inf, math.inf)
+    assert all(map(math.isnan, extremes([], [math.nan])))
+    binned = _binned(Series(y=values * 2, low=values * 2, high=values * 2), [float(x) for x in range(10)], 2)
+    assert binned[1:] == ([1.0, 1.0], [3.0, 3.0])

@@ -113,7 +113,7 @@ def test_groups_count_their_runs_and_name_the_best() -> None:
 def test_every_phase_is_active_or_ended_and_the_menu_shows_it_as_such() -> None:
     assert {phase for phase in Phase.values() if phase} == ACTIVE | ENDED
     assert not ACTIVE & ENDED
-    assert phases_of("active") == ["submitted", "queued", "running", "stale", "cancelling"]
+    assert phases_of("active") == ["submitted", "queued", "running", "stale", "cancelling", "quarantined"]
     assert phases_of("failed") == ["failed"]
     assert phases_of("all") is None
 

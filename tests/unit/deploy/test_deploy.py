@@ -150,7 +150,7 @@ def test_secrets_are_made_once_for_their_owner_alone_and_kept(tmp_path: Path) ->
     run = CliRunner()
     first = run.invoke(cli, ["secrets", "--directory", str(tmp_path), "--json"])
     assert first.exit_code == 0, first.output
-    env, tokens = tmp_path / ".env", tmp_path / "tokens.json"
+    env, tokens = tmp_path / ".env", tmp_path / "tokens" / "tokens.json"
     assert stat.S_IMODE(env.stat().st_mode) == 0o600
     before = env.read_text()
     pairs = dict(line.split("=", 1) for line in before.splitlines() if not line.startswith("#"))
@@ -188,10 +188,10 @@ def test_secrets_that_others_can_read_are_not_built_upon(tmp_path: Path) -> None
 def test_a_token_is_shown_once_and_replaces_the_one_before(tmp_path: Path) -> None:
     asked = ["secrets", "token", "anna", "--scope", "run", "--directory", str(tmp_path), "--json"]
     made = [json.loads(CliRunner().invoke(cli, asked).output) for _ in range(2)]
-    stored = json.loads((tmp_path / "tokens.json").read_text())
+    stored = json.loads((tmp_path / "tokens" / "tokens.json").read_text())
     assert [entry["name"] for entry in stored] == ["anna"]
     assert made[0]["token"] != made[1]["token"]
-    assert made[1]["token"] not in (tmp_path / "tokens.json").read_text()
+    assert made[1]["token"] not in (tmp_path / "tokens" / "tokens.json").read_text()
 
 
 def allowed(policy: dict[str, Any], action: str, resource: str, prefix: str = "") -> bool:

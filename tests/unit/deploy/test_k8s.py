@@ -258,7 +258,8 @@ def test_a_pool_of_ray_needs_little(tmp_path: Path) -> None:
 
 def test_the_secrets_script_reports_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=b\n")
-    (tmp_path / "tokens.json").write_text("[]")
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "tokens" / "tokens.json").write_text("[]")
     done = subprocess.run(
         [sys.executable, str(K8S / "secrets.py"), str(tmp_path)], capture_output=True, text=True, check=False
     )

@@ -34,7 +34,7 @@ from runspine.wire.v1.run_pb2 import (
     MachineStatus,
     Waiting,
 )
-from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.spec_pb2 import RunSpec, Value
 from runspine.wire.v1.trainer_pb2 import ListRequest
 
 IDS = [f"01J0000000000000000000000{n}" for n in range(5)]
@@ -137,6 +137,13 @@ async def test_filters_keep_what_fits_all_of_them() -> None:
     assert ids(name="RUN-4") == [IDS[4]]
     assert ids(submitted_after=1, submitted_before=3) == [IDS[2], IDS[1]]
     assert ids(algo="dqn") == []
+    board.runs[IDS[0]].submitted_by = "ann"
+    assert ids(submitted_by="ann") == [IDS[0]]
+    board.runs[IDS[1]].spec.params["n"].integer = 1
+    board.runs[IDS[2]].spec.params["n"].boolean = True
+    assert ids(params={"n": Value(number=1.0)}) == [IDS[1]]
+    assert ids(params={"n": Value(boolean=True)}) == [IDS[2]]
+    assert ids(params={"n": Value(integer=1), "m": Value(integer=1)}) == []
 
 
 async def test_a_reaction_is_due_until_the_run_has_caught_up_with_its_attempt() -> None:

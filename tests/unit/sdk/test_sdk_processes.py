@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import threading
 import time
+from binascii import a2b_base64
 from pathlib import Path
 
 import gymnasium as gym
 
+from runspine.sdk.wrapping import wrapped
 from tests.kit.samples.sdk import Listener, in_a_run, of_type, run_with, whole
+from tests.kit.waiting import until
 
 
 def test_a_forked_child_writes_nothing_of_its_parents(tmp_path: Path) -> None:
@@ -120,3 +124,64 @@ def test_the_handlers_of_signals_are_left_alone(tmp_path: Path) -> None:
     listener.wrap(gym.make("CartPole-v1")).reset()
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE)] == before
     listener.lines()
+
+
+def test_rows_are_written_while_the_trainer_is_at_something_else(tmp_path: Path) -> None:
+    """A compilation of minutes must not keep the steps before it from the worker."""
+    read, write = os.pipe()
+    run = run_with(write, tmp_path)
+    env = wrapped(run, gym.make("CartPole-v1"), None)
+    env.reset(seed=1)
+    for _ in range(5):
+        env.step(0)
+    data = b""
+
+    def arrived() -> bool:
+        nonlocal data
+        if select.select([read], [], [], 0)[0]:
+            data += os.read(read, 1 << 20)
+        return sum(block["n"] for block in of_type(list(map(json.loads, data.splitlines())), "steps")) == 5
+
+    until(arrived)
+    env.step(0)
+    run.finish()
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        data += pipe.read()
+    assert len(whole(list(map(json.loads, data.splitlines())), "0-0", "action")) == 6
+
+
+def test_the_flush_of_another_thread_loses_and_doubles_no_step(tmp_path: Path) -> None:
+    listener = Listener(tmp_path)
+    env = listener.wrap(gym.make("CartPole-v1"))
+    done = threading.Event()
+
+    def flush() -> None:
+        while not done.is_set():
+            listener.run.flush()
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    env.reset(seed=1)
+    lengths, length = [], 0
+    for _ in range(3000):
+        *_, terminated, truncated, _ = env.step(1)
+        length += 1
+        if terminated or truncated:
+            lengths.append(length)
+            length = 0
+            env.reset()
+    done.set()
+    thread.join()
+    lines = listener.lines()
+    ended = of_type(lines, "episode")
+    assert [emitted["steps"] for emitted in ended] == lengths
+    for emitted in ended:
+        flags = b"".join(
+            a2b_base64(block["flags"])
+            for block in of_type(lines, "steps")
+            if block["episode_id"] == emitted["episode_id"]
+        )
+        assert len(flags) == emitted["steps"]
+        assert flags.rstrip(b"\0")
+        assert flags.index(flags[-1:]) == len(flags) - 1

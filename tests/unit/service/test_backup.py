@@ -12,6 +12,8 @@ from runspine.backup.objects import is_wanted
 from runspine.backup.references import References
 from runspine.backup.target import Folder, Tar, pack
 from runspine.errors import InvalidError
+from runspine.eventlog import Version
+from runspine.eventlog.chain import digest_of, seal
 from runspine.storage.keys import digest_in
 from runspine.wire.v1.facts_pb2 import (
     ArtifactErased,
@@ -31,8 +33,12 @@ INDEX = BackupIndex(
 )  # fmt: skip
 
 
-def emitted(subject: str, *facts: Fact) -> LogRecord:
-    return LogRecord(subject=subject, commit=Commit(facts=facts).SerializeToString())
+def emitted(subject: str, *facts: Fact, after: LogRecord | None = None) -> LogRecord:
+    before = Version()
+    if after is not None:
+        before = Version(0, Commit.FromString(after.commit).number, after.digest)
+    commit = seal(before, facts, "id", "test")
+    return LogRecord(subject=subject, commit=commit, digest=digest_of(commit))
 
 
 def test_an_index_reads_back_as_it_was_written() -> None:
@@ -62,21 +68,26 @@ def test_no_name_in_a_backup_leads_out_of_it(tmp_path: Path, name: str) -> None:
 
 def test_a_digest_is_needed_as_long_as_any_run_keeps_it() -> None:
     references = References()
+    first = emitted("attempts.b", Fact(artifact_produced=ArtifactProduced(digest="d1")))
+    imported = emitted("artifacts.import", Fact(checkpoint_imported=CheckpointImported(digest="d3")))
+    pruned = emitted("artifacts.b", Fact(artifact_pruned=ArtifactPruned(digest="d2")))
+    foreign = LogRecord(subject="attempts.c", commit=b"\xff")
     references.feed(
         [
             emitted("attempts.a", Fact(artifact_produced=ArtifactProduced(digest="d1"))),
-            emitted("attempts.b", Fact(artifact_produced=ArtifactProduced(digest="d1"))),
-            emitted("attempts.b", Fact(artifact_produced=ArtifactProduced(digest="d2"))),
-            emitted("artifacts.import", Fact(checkpoint_imported=CheckpointImported(digest="d3"))),
+            first,
+            foreign,
+            emitted("attempts.b", Fact(artifact_produced=ArtifactProduced(digest="d2")), after=first),
+            imported,
             emitted("artifacts.a", Fact(artifact_pruned=ArtifactPruned(digest="d1"))),
-            emitted("artifacts.b", Fact(artifact_pruned=ArtifactPruned(digest="d2"))),
+            pruned,
         ]
     )
     assert references.digests() == {"d1", "d3"}
     references.feed(
         [
-            emitted("artifacts.b", Fact(artifact_restored=ArtifactRestored(digest="d2"))),
-            emitted("artifacts.import", Fact(artifact_erased=ArtifactErased(digest="d3"))),
+            emitted("artifacts.b", Fact(artifact_restored=ArtifactRestored(digest="d2")), after=pruned),
+            emitted("artifacts.import", Fact(artifact_erased=ArtifactErased(digest="d3")), after=imported),
         ]
     )
     assert references.digests() == {"d1", "d2"}

@@ -20,7 +20,7 @@ from runspine.sinks.event_files import EventFiles
 from runspine.sinks.ledger import run_folder
 from runspine.sinks.minari_dataset import MinariDataset, default_id
 from runspine.sinks.minari_spaces import space_of, stacked
-from runspine.sinks.parquet_files import ParquetFiles
+from runspine.sinks.parquet_files import MAX_FORMS, ParquetFiles
 from runspine.sinks.port import METRICS, STEPS, Mark, Sink, resumed_step
 from runspine.sinks.wandb_run import WandbSink
 from runspine.sinks.whole_episodes import EpisodeGatherer
@@ -149,16 +149,39 @@ def test_steps_in_parquet_keep_their_types(tmp_path: Path) -> None:
     assert table.num_rows == 4
 
 
-def test_actions_that_change_their_shape_are_refused_by_parquet_with_a_remedy(tmp_path: Path) -> None:
+def with_vector_actions(batch: Any, width: int, agent: str) -> Any:
+    for block in batch.blocks:
+        block.agent_id = agent
+        block.action.CopyFrom(wire.Array(dtype="<f4", shape=[width], data=bytes(4 * width * block.count)))
+    return batch
+
+
+def test_agents_with_other_spaces_are_in_parquet_files_of_their_own(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
     sink = ParquetFiles(tmp_path, SUBJECT, with_steps=True)
     sink.open()
-    plain, vector = step_batches(1)[0].batch, step_batches(1, first=1)[0].batch
-    for block in vector.blocks:
-        block.action.CopyFrom(wire.Array(dtype="<f4", shape=[2], data=bytes(16)))
-    sink.feed(STEPS, plain)
-    sink.feed(STEPS, vector)
+    both = step_batches(1)[0].batch
+    other = with_vector_actions(step_batches(1, first=1)[0].batch, 2, "giant")
+    # In one batch, as agents of one env arrive, and again in a later one.
+    both.blocks.extend(other.blocks)
+    sink.feed(STEPS, both)
+    sink.feed(STEPS, other)
+    sink.close()
+    folder = tmp_path / SUBJECT.folder
+    first, second = (pq.read_table(folder / name) for name in ("steps.parquet", "steps.2.parquet"))
+    assert (first.num_rows, second.num_rows) == (4, 8)
+    assert set(first["agent_id"].to_pylist()) == {""}
+    assert set(second["agent_id"].to_pylist()) == {"giant"}
+
+
+def test_actions_that_never_keep_their_shape_are_refused_by_parquet_with_a_remedy(tmp_path: Path) -> None:
+    sink = ParquetFiles(tmp_path, SUBJECT, with_steps=True)
+    sink.open()
+    for width in range(1, MAX_FORMS + 1):
+        sink.feed(STEPS, with_vector_actions(step_batches(1)[0].batch, width, ""))
     with pytest.raises(RefusedError, match="--to csv"):
-        sink.close()
+        sink.feed(STEPS, with_vector_actions(step_batches(1)[0].batch, MAX_FORMS + 1, ""))
     sink.abandon()
     assert not (tmp_path / SUBJECT.folder / "steps.parquet").exists()
 

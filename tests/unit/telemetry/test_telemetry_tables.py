@@ -84,10 +84,11 @@ def blocks(draw: Any) -> StepBlock:
         actor=draw(st.sampled_from(["", "", "human", "policy:ab"])),
     )
     texts = st.lists(TEXT, min_size=count, max_size=count)
-    if draw(st.booleans()):
-        block.action.CopyFrom(draw(arrays(count)))
-    else:
-        block.action_json.extend(draw(texts))
+    match draw(st.integers(0, 2)):
+        case 0:
+            block.action.CopyFrom(draw(arrays(count)))
+        case 1:
+            block.action_json.extend(draw(texts))
     if draw(st.integers(0, 9)):
         block.reward.CopyFrom(draw(arrays(count)))
     match draw(st.integers(0, 3)):

@@ -21,6 +21,7 @@ from runspine.instrument.models import networks_of
 from runspine.instrument.probe import near
 from runspine.instrument.slots import InSlot, SlotLedger, SlotPlace, take_place
 from runspine.instrument.standins import StandInFinder
+from runspine.sdk.numbers.slots import SlotNumbers
 
 PACKAGE = Path(runspine.instrument.__file__).parent
 
@@ -58,7 +59,7 @@ def test_the_api_of_a_script_is_recognised_by_the_names_it_uses(source: str, api
 
 
 def test_slots_are_given_in_a_row_and_again_only_to_their_like() -> None:
-    ledger = SlotLedger()
+    ledger = SlotLedger(SlotNumbers(Path(), "").take)
     training, slots = ledger.take(4, "training")
     evaluation, more = ledger.take(1, "evaluation")
     assert (slots, more) == (range(4), range(4, 5))
@@ -69,6 +70,8 @@ def test_slots_are_given_in_a_row_and_again_only_to_their_like() -> None:
     assert ledger.take(1, "evaluation")[1] == range(5, 6)
     assert ledger.take(4, "training")[1] == range(4)
     assert ledger.take(2, "training")[1] == range(6, 8)
+    assert ledger.emptied() == set(range(8))
+    assert ledger.emptied() == set()
 
 
 def seen() -> list[SlotPlace | None]:

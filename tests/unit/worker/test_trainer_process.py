@@ -147,7 +147,7 @@ async def test_the_environment_holds_only_what_was_given(tmp_path: Path, pids: P
     emitted = await started.stdout.read()
     await started.wait()
     started.close()
-    assert re.fullmatch(rb"ONLY=this\nRUNSPINE_TELEMETRY_FD=\d+\n", emitted)
+    assert re.fullmatch(rb"ONLY=this\nRUNSPINE_TELEMETRY_FD=\d+\nRUNSPINE_TELEMETRY_PIPE=\d+:\d+\n", emitted)
 
 
 async def test_the_trainer_inherits_no_descriptor_of_the_worker(tmp_path: Path, pids: Path) -> None:

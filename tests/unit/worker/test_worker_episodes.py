@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
+from runspine.services.worker.telemetry.assembly.episodes import MAX_AGENTS
+from runspine.text.facts import progress_parts
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import STDOUT, Batch, Episode
 from tests.kit.samples.protocol import STEPS, base
@@ -171,3 +173,70 @@ def test_episodes_of_the_training_are_counted_once_and_those_before_it_included(
     assert trainer.recording.episodes_trained == 12
     # Counted by the worker, whatever the trainer states.
     assert [each["episodes"] for each in files] == [10, 12]
+
+
+def test_returns_of_agents_that_play_against_each_other_have_no_mean() -> None:
+    trainer = Trainer()
+    for number in range(3):
+        for agent, value in (("left", -20.0), ("right", 20.0)):
+            trainer.step(f"{number}", 0, value, end=True, agent=agent)
+    trainer.at += 3 * SECOND
+    batches = [Batch.FromString(r.payload) for r in trainer.recording.cut(trainer.at, everything=True)]
+    progress = trainer.recording.progress(trainer.at)
+    assert not progress.HasField("mean_return")
+    assert dict(progress.agent_returns) == {"left": -20.0, "right": 20.0}
+    series = {block.name: list(block.values) for batch in batches for block in batch.metrics.blocks}
+    assert series == {"episode/return/left": [-20.0] * 3, "episode/return/right": [20.0] * 3}
+    assert "left -20, right 20" in ", ".join(progress_parts(progress))
+
+
+def test_one_agent_with_a_name_has_a_mean() -> None:
+    trainer = Trainer()
+    trainer.step("0", 0, 5.0, end=True, agent="only")
+    assert trainer.recording.progress(trainer.at).mean_return == 5.0
+    assert not trainer.recording.progress(trainer.at).agent_returns
+
+
+def test_agents_without_end_do_not_fill_the_memory() -> None:
+    trainer = Trainer()
+    for number in range(MAX_AGENTS + 50):
+        trainer.step(f"{number}", 0, 1.0, end=True, agent=f"agent-{number}")
+    assert len(trainer.recording.progress(trainer.at).agent_returns) == MAX_AGENTS
+
+
+def test_episodes_counted_from_prints_are_not_counted_again_from_late_steps() -> None:
+    """Lines of the SDK may wait while the trainer compiles, and its prints do not."""
+    trainer = Trainer()
+    for number in (0, 1):
+        trainer.at += 1000
+        trainer.print(number, 1.0)
+    trainer.at += 5 * SECOND
+    assert len(trainer.returns()) == 2
+    for number in range(12):
+        ended = {"type": "step", "episode_id": str(number), "step": 0, "action": 0, "reward": 1.0}
+        at = 500e-6 if number < 2 else trainer.at / SECOND + number
+        trainer.emit({**ended, "terminated": True, "truncated": False, "t": at})
+    assert len(trainer.returns(final=True)) == 10
+    assert trainer.count == 12
+    assert trainer.recording.episodes_trained == 12
+
+
+def test_prints_wait_for_the_steps_of_a_recorded_env() -> None:
+    trainer = Trainer()
+    trainer.print(0, 1.0)
+    trainer.emit({"type": "reset", "episode_id": "0-0", "slot": 0, "ordinal": 0})
+    trainer.at += 20 * SECOND
+    assert trainer.returns() == []
+    assert trainer.count == 1
+    trainer.step("0-0", 0, 1.0, end=True)
+    trainer.at += 20 * SECOND
+    assert [episode.episode_id for episode in trainer.ended()] == ["0-0"]
+    assert trainer.count == 1
+
+
+def test_prints_of_a_recorded_env_that_ends_no_episode_count_after_a_while() -> None:
+    trainer = Trainer()
+    trainer.emit({"type": "reset", "episode_id": "0-0", "slot": 0, "ordinal": 0})
+    trainer.print(0, 1.0)
+    trainer.at += 31 * SECOND
+    assert [episode.episode_id for episode in trainer.ended()] == ["print-1"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runspine.services.worker.artifacts.intents import Intent, Intents
+import pytest
+
+from runspine.services.worker.artifacts.intents import Intent, Intents, UploadRefusedError
 from runspine.services.worker.artifacts.upload_queue import UploadQueue
 from runspine.services.worker.protocol.redact import Redactor
 
@@ -70,3 +72,13 @@ def test_checkpoints_come_first_and_what_was_postponed_last(tmp_path: Path) -> N
     assert not queue.unsent
     queue.remove(first)
     assert (queue.count("r1"), queue.count_checkpoints("r1")) == (2, 0)
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "model"])
+def test_an_empty_file_is_no_checkpoint(tmp_path: Path, kind: str) -> None:
+    store, run_dir = tmp_path / "intents", tmp_path / "run"
+    run_dir.mkdir()
+    (run_dir / "model.pt").touch()
+    with pytest.raises(UploadRefusedError, match="empty"):
+        Intents(store).examine({"kind": kind, "path": "model.pt"}, "r1", 1, run_dir, Redactor({}))
+    assert list(store.iterdir()) == []

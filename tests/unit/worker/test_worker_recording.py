@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler
+from runspine.services.worker.telemetry.assembly.assembler import AGENT_RETURN, BatchAssembler
 from runspine.services.worker.telemetry.assembly.batches import KINDS
 from runspine.services.worker.telemetry.assembly.spool_record import SpoolRecord
 from runspine.wire.v1.spec_pb2 import EVALUATE, FULL, NONE, TRAIN, Capture, RunSpec
@@ -77,7 +77,7 @@ def test_everything_received_is_in_a_batch_and_counted() -> None:
         2,
         1,
         3,
-        3,
+        4,  # two of the worker: a malformed line, a metric that is not finite
         1,
     )
     assert [emitted["path"] for emitted in files] == ["v.mp4"]
@@ -89,7 +89,8 @@ def test_everything_received_is_in_a_batch_and_counted() -> None:
     # Without a step of its own a point is at the step the run has reached.
     assert (x.name, list(x.values), list(x.steps)) == ("x", [1.0, 3.0], [5, 5])
     assert math.isnan(y.values[0])
-    hello, remark, unknown = logs.logs.lines
+    first, hello, remark, unknown = logs.logs.lines
+    assert (first.source, "y" in first.text) == (WORKER, True)
     assert (hello.text, unknown.text) == ("hello", '{"type": "unknown"}')
     assert remark.source == WORKER
     assert 'its "type" is not one of the protocol' in remark.text
@@ -247,7 +248,9 @@ def test_as_much_is_kept_as_was_given(lines: list[tuple[str, bytes]], cuts: list
     )
     points = [value for each in emitted if each["type"] == "metrics" for value in each["values"].values()]
     blocks = [block for batch in batches for block in batch.metrics.blocks]
-    assert sum(len(block.values) for block in blocks) == subject.counts.metrics == len(points)
+    # Returns of several agents are series of their own.
+    agents = sum(len(block.values) for block in blocks if block.name.startswith(AGENT_RETURN))
+    assert sum(len(block.values) for block in blocks) == subject.counts.metrics == len(points) + agents
     configs = [text for batch in batches for text in batch.envs.configs]
     assert configs == [json.dumps(s, separators=(",", ":")) for s in emitted if s["type"] == "config"]
     ended = [episode for batch in batches for episode in batch.episodes.episodes]
@@ -256,7 +259,16 @@ def test_as_much_is_kept_as_was_given(lines: list[tuple[str, bytes]], cuts: list
     assert len(ended) == len(own) if own else len(ended) == sum(each["terminated"] for each in steps)
     words = lines_of(batches)
     assert len(words) == subject.counts.log_lines
-    assert sum(line.source == WORKER for line in words) == min(1, subject.counts.malformed)
+    # The worker's own lines: one for malformed lines, and one for each metric that was not finite.
+    infinite = {
+        name
+        for each in emitted
+        if each["type"] == "metrics"
+        for name, value in each["values"].items()
+        if not math.isfinite(value)
+    }
+    own_lines = sum(line.source == WORKER for line in words)
+    assert own_lines == min(1, subject.counts.malformed) + len(infinite)
     assert [line.text for line in words if line.source != WORKER] == [
         line.decode("utf-8", "replace") for kind, line in lines if kind != "object"
     ]
@@ -298,3 +310,12 @@ def test_each_batch_of_an_evaluation_is_a_point_of_its_series_and_no_progress() 
     training = recording(mode=TRAIN)
     emit(training, *batches)
     assert training.counts.metrics == 0, "the names are free for what a trainer logs itself"
+
+
+def test_progress_counts_actions_of_the_training_and_no_frames_or_evaluation() -> None:
+    subject = recording()
+    emit(subject, {"type": "env", "slot": 0, "env_id": "Pong", "frame_skip": 4})
+    emit(subject, *(step(number, global_step=number // 4) for number in range(400)))
+    emit(subject, *(step(number, slot=1, episode_id="eval-1-0") for number in range(500)))
+    assert subject.counts.steps == 900
+    assert subject.progress(2).step == 100

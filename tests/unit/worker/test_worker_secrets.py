@@ -82,6 +82,7 @@ def test_a_trainer_gets_the_allowed_variables_and_no_others() -> None:
         "PYTHONUNBUFFERED": "1",
         "WANDB_DIR": "/d",
         "RUNSPINE_PROTOCOL": "1",
+        "RUNSPINE_FRAMES": "1",
         "FROM_RUNNER": "1",
         "LR": "1",
         "TOKEN": "yes!",

@@ -13,7 +13,7 @@ from runspine.cli.ui.plot import sparkline
 from runspine.cli.ui.screen import Cell, echo, echo_json, note, table
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
-from runspine.text.values import age, number
+from runspine.text.values import age, extremes, number
 from runspine.wire.v1 import telemetry_pb2 as wire
 
 ORDERS = {"time": wire.BY_TIME, "return": wire.BY_RETURN, "length": wire.BY_LENGTH}
@@ -43,7 +43,7 @@ def episodes(run: str, sort: str, desc: bool, limit: int, as_json: bool) -> None
         note("no episode has ended yet")
         return
     if curve:
-        low, high = number(min(curve)), number(max(curve))
+        low, high = map(number, extremes(curve, curve))
         echo(f"returns {sparkline(curve)}  {low} to {high}, {total:,} episodes")
         echo()
     _show(found)

@@ -20,7 +20,7 @@ from runspine.rpc.telemetry_client import MAX_POINTS, TelemetryClient
 from runspine.rpc.trainer_client import Client
 from runspine.spec.nearest import not_accepted
 from runspine.spec.plain import iso_time
-from runspine.text.values import escaped, number
+from runspine.text.values import escaped, extremes, number
 from runspine.wire.v1 import telemetry_pb2 as wire
 from runspine.wire.v1.run_pb2 import Run
 
@@ -149,8 +149,7 @@ def _list(
             info.name,
             number(curve.points),
             number(info.last),
-            number(min(curve.low, default=math.nan)),
-            number(max(curve.high, default=math.nan)),
+            *map(number, extremes(curve.low, curve.high)),
             sparkline(_thinned(list(curve.y), SPARKLINE_WIDTH)),
         ]
         for info, curve in zip(infos, curves, strict=True)
@@ -159,12 +158,13 @@ def _list(
 
 
 def _series_json(info: wire.SeriesInfo, curve: wire.Series, axis: str, run: Run) -> dict[str, Any]:
+    low, high = extremes(curve.low, curve.high)
     return {
         "name": info.name,
         "points": curve.points,
         "last": info.last,
-        "minimum": min(curve.low, default=math.nan),
-        "maximum": max(curve.high, default=math.nan),
+        "minimum": low,
+        "maximum": high,
         "first_step": info.first_step,
         "last_step": info.last_step,
         "axis": axis,
@@ -199,10 +199,11 @@ def _binned(
     size = len(xs) / bins
     parts = [slice(int(n * size), int((n + 1) * size)) for n in range(bins)]
     middle = [_mean(xs[part]) for part in parts]
+    ranges = [extremes(curve.low[part], curve.high[part]) for part in parts]
     return (
         (middle, [_mean(list(curve.y[part])) for part in parts]),
-        [min(curve.low[part]) for part in parts],
-        [max(curve.high[part]) for part in parts],
+        [low for low, _ in ranges],
+        [high for _, high in ranges],
     )
 
 

@@ -8,6 +8,7 @@ import click
 
 from runspine.cli.commands.runs.submit import note_notices, set_option, submitted_line
 from runspine.cli.errors import EXIT_CODES, OK, json_option, report
+from runspine.cli.lookup.project_code import code_of_run
 from runspine.cli.lookup.run import find, run_argument
 from runspine.cli.ui.follow import follow_run
 from runspine.cli.ui.screen import echo, echo_json, has_ended, phase_cell
@@ -58,17 +59,23 @@ def _wait(client: Client, run: Run) -> Run:
 @click.command()
 @run_argument
 @set_option
+@click.option("--code-from", default="", metavar="RUN", help="Use the code of this run instead of its own.")
 @click.option("--key", default="", help="Idempotency key: the same key returns the same run.")
 @click.option("--watch", is_flag=True, help="Follow to the end; the exit code is the outcome.")
 @json_option
 @click.pass_context
 def resubmit(
-    ctx: click.Context, run: str, sets: tuple[str, ...], key: str, watch: bool, as_json: bool
+    ctx: click.Context, run: str, sets: tuple[str, ...], code_from: str, key: str, watch: bool, as_json: bool
 ) -> None:
-    """Submit the spec of a run as a new run, optionally changed."""
+    """Submit the spec of a run as a new run, optionally changed. It has the same code as that run."""
     with Client() as client:
         old = find(client, run).run
-        answer = client.resubmit(old.id, _changed(old, sets) if sets else None, key)
+        changed = _changed(old, sets) if sets or code_from else None
+        if changed is not None and code_from:
+            directory = changed.code.directory
+            changed.code.CopyFrom(code_of_run(client, code_from))
+            changed.code.directory = directory or changed.code.directory
+        answer = client.resubmit(old.id, changed, key)
         if as_json:
             made = {"run": to_plain(answer.run), "created": answer.created, "notices": list(answer.notices)}
             echo_json({"runs": [made], "group": None})

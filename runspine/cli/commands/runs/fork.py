@@ -17,6 +17,7 @@ from runspine.cli.commands.runs.submit import (
     submit_all,
 )
 from runspine.cli.errors import OK, json_option
+from runspine.cli.lookup.project_code import CodeOptions, attach_code
 from runspine.cli.lookup.run import run_argument, run_id_of
 from runspine.cli.ui.follow import follow_runs
 from runspine.ids import new_ulid
@@ -79,6 +80,7 @@ def fork(
         point.every = every
         for spec in run_file.specs:
             start_at_fork(spec, point, record)
+        attach_code(client, run_file, CodeOptions(), as_json)
         answers = submit_all(client, run_file, key, as_json)
         report(run_file, answers, as_json)
         runs = [answer.run for answer in answers]

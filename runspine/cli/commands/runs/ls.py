@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import click
 
 from runspine.cli.errors import json_option
+from runspine.cli.lookup.conditions import checked_field, field_value, parse_condition, shown
 from runspine.cli.lookup.run import parse_pairs, parse_time_option
 from runspine.cli.ui.screen import Cell, echo_json, has_ended, note, phase_cell, phase_word, table
 from runspine.domain.run import ACTIVE, ENDED
@@ -49,36 +52,78 @@ _GROUPS = {
 @click.option("--since", help="Submitted after: an age such as 2h, or a date and time.")
 @click.option("--until", help="Submitted before: an age, or a date and time.")
 @click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only runs for which it holds: 'params.lr<1e-3', 'config.gamma=0.99', 'return>400'; repeatable.",
+)
+@click.option(
+    "--columns", default="", metavar="FIELDS", help="Further columns: params.lr,config.gamma,labels.paper."
+)
+@click.option(
     "--limit", type=click.IntRange(1), default=30, show_default=True, help="Maximum number of runs."
 )
 @click.option("--all", "everything", is_flag=True, help="List all runs.")
 @json_option
-def ls(limit: int, everything: bool, as_json: bool, **filters: Any) -> None:
+def ls(
+    limit: int, everything: bool, as_json: bool, conditions: tuple[str, ...], columns: str, **filters: Any
+) -> None:
     """List runs, newest first."""
     request = _request(**filters)
-    request.page_size = PAGE_SIZE if everything else min(limit, PAGE_SIZE)
+    # A condition is checked here: runs that do not fit are read, too.
+    request.page_size = PAGE_SIZE if everything or conditions else min(limit, PAGE_SIZE)
+    checks = [parse_condition(text) for text in conditions]
+    fields = [checked_field(field.strip(), "--columns") for field in columns.split(",") if field.strip()]
     with Client() as client:
         pages = client.pages(request)
         first = next(pages)
         found: Iterator[RunSummary] = itertools.chain(
             first.runs, (run for page in pages for run in page.runs)
         )
+        values = functools.partial(_value, client, {})
+        if checks:
+            found = (run for run in found if all(check.holds(values(run, check.field)) for check in checks))
         runs = list(found if everything else itertools.islice(found, limit))
+        more = [[values(run, field) for field in fields] for run in runs]
     if as_json:
-        echo_json({"runs": [to_plain(run) for run in runs], "total": first.total})
+        total = len(runs) if checks else first.total
+        extra = [{"columns": dict(zip(fields, row, strict=True))} if fields else {} for row in more]
+        plain = [{**to_plain(run), **each} for run, each in zip(runs, extra, strict=True)]
+        echo_json({"runs": plain, "total": total})
         return
     if not runs:
-        note("no runs" if not any(filters.values()) else "no runs match")
+        note("no runs" if not any(filters.values()) and not checks else "no runs match")
         return
-    show_table(runs)
-    if len(runs) < first.total:
+    show_table(runs, {field: [shown(row[i]) for row in more] for i, field in enumerate(fields)})
+    if len(runs) < first.total and not checks:
         note(f"{len(runs)} of {first.total:,} runs; --all lists every run")
+    elif checks and len(runs) == limit and not everything:
+        note(f"the newest {limit} that match; --all lists every run")
 
 
-def show_table(runs: list[RunSummary]) -> None:
+def _value(client: Client, configs: dict[str, dict[str, Any]], summary: RunSummary, field: str) -> Any:
+    """Value of a field; what trainers reported is read run by run, and only where it is needed."""
+
+    def config() -> dict[str, Any]:
+        run_id = summary.run.id
+        if run_id not in configs:
+            attempts = client.get(run_id).attempts
+            described = [each.described.config_json for each in attempts if each.described.config_json]
+            configs[run_id] = json.loads(described[-1]) if described else {}
+        return configs[run_id]
+
+    return field_value(summary, field, config)
+
+
+def show_table(runs: list[RunSummary], columns: Mapping[str, Sequence[str]] | None = None) -> None:
+    columns = columns or {}
     short = short_ids(summary.run.id for summary in runs)
-    rows = [_row(summary, short[summary.run.id]) for summary in runs]
-    headings = ("STATE", "ID", "NAME", "ENV", "ALGO", "SEED", *FIGURES, "AGE", "WORKER", "W&B")
+    rows = [
+        [*_row(summary, short[summary.run.id]), *(middle_cut(cells[i], 24) for cells in columns.values())]
+        for i, summary in enumerate(runs)
+    ]
+    headings = ("STATE", "ID", "NAME", "ENV", "ALGO", "SEED", *FIGURES, "AGE", "WORKER", "W&B", *columns)
     # Omit empty columns.
     kept = [i for i, h in enumerate(headings) if h not in OPTIONAL or any(_text(r[i]) for r in rows)]
     table(

@@ -18,14 +18,17 @@ from runspine.domain.run.attempts import newest_tracking
 from runspine.domain.run.rest import rests
 from runspine.domain.tracking import LABEL, label_text
 from runspine.errors import RunspineError
+from runspine.eventlog.admission import accepted_facts
 from runspine.eventlog.subjects import ATTEMPTS, RUNS, attempts_subject, run_subject
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
 from runspine.spec.run_file import spec_yaml
+from runspine.text.code import code_text
 from runspine.text.facts import counts_text, elapsed, exit_text, pending_text, progress_parts, tracking_text
 from runspine.text.preflight import preflight_lines
+from runspine.text.provenance import provenance_lines
 from runspine.text.values import escaped, escaped_block, local_time, when
-from runspine.wire.v1.facts_pb2 import Commit, Fact, TrainerDescribed
+from runspine.wire.v1.facts_pb2 import Fact, TrainerDescribed
 from runspine.wire.v1.run_pb2 import Attempt, Run
 from runspine.wire.v1.trainer_pb2 import GetResponse
 
@@ -60,8 +63,7 @@ def history(client: Client, run_id: str) -> list[Fact]:
     facts: list[Fact] = []
     for stream, subject in ((RUNS, run_subject(run_id)), (ATTEMPTS, attempts_subject(run_id))):
         try:
-            for record in client.read_log(stream, subject=subject):
-                facts += Commit.FromString(record.commit).facts
+            facts += [fact for _, fact in accepted_facts(client.read_log(stream, subject=subject))]
         except RunspineError as error:
             note(f"notice: the timeline is incomplete: {escaped(str(error))}")
     return sorted(facts, key=lambda fact: fact.at)
@@ -92,6 +94,7 @@ def _lines(run: Run, found: GetResponse) -> list[tuple[str, str]]:
         ("fork of", escaped(describe_fork(run.spec))),
         ("warm start", escaped(describe_warm_start(run.spec))),
         ("dataset", escaped(_dataset(run))),
+        ("code", escaped(code_text(run.spec.code))),
         ("waits for", _start_time(run)),
         ("started", when(run.started_at) if run.started_at else ""),
         ("ended", when(run.ended_at) if run.ended_at else ""),
@@ -156,6 +159,8 @@ def _attempt(run_id: str, attempt: Attempt) -> None:
     if attempt.versions:
         versions = ", ".join(f"{name} {version}" for name, version in sorted(attempt.versions.items()))
         echo(f"  versions   {escaped(versions)}")
+    for word, text in provenance_lines(attempt.provenance):
+        echo(f"  {word:<10} {escaped(text)}")
     if attempt.HasField("exited") and attempt.exited.HasField("counts"):
         echo(f"  counted    {counts_text(attempt.exited.counts)}")
     _config(attempt.described)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from runspine.cli.errors import json_option
+from runspine.cli.lookup.project_code import attach_code, code_options, read_code_options
 from runspine.cli.lookup.run import parse_pairs
 from runspine.cli.ui.follow import follow_runs
 from runspine.cli.ui.screen import echo, echo_json, is_live, note
@@ -67,6 +68,7 @@ class _FileOrCommand(click.Command):
 @click.option("--key", default="", help="Idempotency key: the same key returns the same run.")
 @click.option("--watch", is_flag=True, help="Follow to the end; the exit code is the outcome.")
 @click.option("--dry-run", is_flag=True, help="Validate only; submit nothing.")
+@code_options
 @json_option
 @click.pass_context
 def submit(
@@ -87,12 +89,16 @@ def submit(
     runspine submit run.yaml --set seed=7 --watch
     runspine submit run.yaml --seeds 1..5
     runspine submit --runner script -- python train.py --lr 3
+
+    The project's folder is stored as it is now, and a worker runs that: later edits do not change it.
     """
+    code = read_code_options(options)
     run_file = _read(file, ctx.meta.get(_COMMAND), [*_as_sets(options), *sets, *seed_sets(seeds)])
     key = key or new_ulid()
     if run_file.several:
         group_labels(run_file, group_name(file, key))
     with Client() as client:
+        attach_code(client, run_file, code, as_json)
         if dry_run:
             _dry_run(client, run_file, as_json)
             return

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from runspine.cli.commands.runs.submit import set_option
 from runspine.cli.errors import FAILED, INTERRUPTED, OK, json_option
 from runspine.cli.listing_group import ListingGroup
+from runspine.cli.lookup.project_code import CodeOptions, place_code
 from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.cli.ui.sweep_table import echo_best, live_trials, sweep_json, trial_table
 from runspine.errors import RunNotFoundError
 from runspine.rpc.trainer_client import Client
+from runspine.spec.run_file import code_choice
 from runspine.sweep.plan import SweepPlan, load_plan
 from runspine.sweep.recalled_plan import differing_fields, plan_of_runs
 from runspine.sweep.trials import Trial, best_of, fold_trials
@@ -47,6 +51,7 @@ def run(file: Path, sets: tuple[str, ...], name: str, dry_run: bool, as_json: bo
     """
     plan = load_plan(file, sets, name)
     with Client() as client:
+        plan = _with_code(client, plan, as_json)
         _check(client, plan)
         if dry_run:
             _echo_plan(plan, as_json)
@@ -54,10 +59,30 @@ def run(file: Path, sets: tuple[str, ...], name: str, dry_run: bool, as_json: bo
         return _follow(client, plan, as_json)
 
 
+def _with_code(client: Client, plan: SweepPlan, as_json: bool) -> SweepPlan:
+    """The plan with stored code: that of its earlier trials, or the folder as it is now."""
+    from runspine.code.placement import PlacedCode, needs_code
+    from runspine.code.snapshot import project_root
+    from runspine.sweep.sweep_runs import runs_of
+
+    if not needs_code([plan.spec(0, _point(plan), plan.seeds[0])]):
+        return plan
+    used = next((each.run.spec.code for each in runs_of(client, plan.id) if each.run.spec.code.tree), None)
+    if used is not None:
+        folder = plan.folder.resolve()
+        return replace(plan, code=PlacedCode(used, project_root(folder), folder))
+    choice = code_choice(plan.base)
+    return replace(plan, code=place_code(client, plan.folder, choice, CodeOptions(), as_json))
+
+
+def _point(plan: SweepPlan) -> dict[str, Any]:
+    """One point of the space."""
+    return {axis.path: (axis.values() or [getattr(axis, "low", 0)])[0] for axis in plan.axes}
+
+
 def _check(client: Client, plan: SweepPlan) -> None:
     """Validate one point of the space, so that an invalid file is refused before the first trial."""
-    point = {axis.path: (axis.values() or [getattr(axis, "low", 0)])[0] for axis in plan.axes}
-    spec = plan.spec(0, point, plan.seeds[0])
+    spec = plan.spec(0, _point(plan), plan.seeds[0])
     for notice in client.validate(spec).notices:
         note(f"notice: {notice}")
 

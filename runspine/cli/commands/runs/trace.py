@@ -10,13 +10,14 @@ from runspine.cli.errors import json_option
 from runspine.cli.lookup.run import find
 from runspine.cli.ui.screen import echo, echo_json, has_ended, note
 from runspine.errors import RefusedError
+from runspine.eventlog.admission import accepted_facts
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS, attempts_subject, run_subject
 from runspine.rpc.trainer_client import Client
 from runspine.text.values import escaped
 from runspine.text.values import span as duration
 from runspine.traces.otlp import place_of, request_of, send
 from runspine.traces.spans import Span, spans_of
-from runspine.wire.v1.facts_pb2 import Commit, Fact
+from runspine.wire.v1.facts_pb2 import Fact
 
 ENDS = ("run_completed", "run_failed", "run_cancelled")
 
@@ -75,8 +76,8 @@ def _facts(client: Client, run_id: str) -> Iterator[Fact]:
         ARTIFACTS: f"artifacts.{run_id}",
     }
     for stream, subject in subjects.items():
-        for record in client.read_log(stream, subject=subject):
-            yield from Commit.FromString(record.commit).facts
+        for _, fact in accepted_facts(client.read_log(stream, subject=subject)):
+            yield fact
 
 
 def _emit(run_id: str, spans: Sequence[Span], url: str | None, as_json: bool) -> None:

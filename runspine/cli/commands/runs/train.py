@@ -20,6 +20,7 @@ from runspine.cli.commands.runs.submit import (
 )
 from runspine.cli.commands.stack.stack import StartProgress, home_option
 from runspine.cli.errors import json_option
+from runspine.cli.lookup.project_code import CodeOptions, attach_code
 from runspine.cli.ui.follow import follow_runs
 from runspine.cli.ui.screen import echo, note
 from runspine.ids import new_ulid
@@ -49,6 +50,7 @@ def train(file: str, sets: tuple[str, ...], seeds: str | None, home: Path, keep:
     if run_file.several:
         group_labels(run_file, group_name(file, key))
     with temporary_stack(home, keep, as_json) as own, Client() as client:
+        attach_code(client, run_file, CodeOptions(), as_json)
         answers = submit_all(client, run_file, key, as_json)
         report(run_file, answers, as_json)
         runs = [answer.run for answer in answers]

@@ -9,6 +9,7 @@ import click
 
 from runspine.cli.commands.runs.submit import check, checked_plain, note_checks, read_file, set_option
 from runspine.cli.errors import json_option
+from runspine.cli.lookup.project_code import CodeOptions, attach_code
 from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.rpc.trainer_client import Client
 from runspine.spec.run_file import spec_yaml
@@ -38,6 +39,7 @@ def validate(file: str | None, sets: tuple[str, ...], offline: bool, schema: boo
         checked = [ValidateResponse(spec=spec) for spec in read.specs]
     else:
         with Client() as client:
+            attach_code(client, read, CodeOptions(), as_json)
             checked = [check(client, read, index) for index in range(len(read.specs))]
     if as_json:
         echo_json({"runs": [checked_plain(answer) for answer in checked]})

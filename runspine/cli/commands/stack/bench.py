@@ -102,6 +102,29 @@ def query(quick: bool, points: int, as_json: bool) -> None:
 
 
 @bench.command()
+@click.option("--quick", is_flag=True, help="10 runs of 100,000 points.")
+@click.option("--runs", default=100, show_default=True, help="Runs.")
+@click.option("--points", default=1_000_000, show_default=True, help="Points of each run.")
+@click.option(
+    "--peers", envvar="RUNSPINE_BENCH_PEERS", default="", help="Python interpreter with aim and pandas."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def frame(quick: bool, runs: int, points: int, peers: str, as_json: bool) -> None:
+    """Every point of many runs into a data frame, compared with W&B, MLflow and Aim."""
+    import asyncio
+    import json
+
+    from runspine.bench.kit.screen import show, stages
+    from runspine.bench.telemetry.frame import bench_frame
+
+    with stages(6, quiet=as_json) as on_stage:
+        size = (10, 100_000) if quick else (runs, points)
+        report = asyncio.run(bench_frame(*size, peers, on_stage))
+    click.echo(json.dumps(report.as_json())) if as_json else show(report)
+    raise SystemExit(1 if any(figure.met is False for figure in report.figures) else 0)
+
+
+@bench.command()
 @click.option("--steps", default=2_000_000, show_default=True, help="Steps on the stream.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def storage(steps: int, as_json: bool) -> None:

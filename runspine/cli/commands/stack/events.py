@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from google.protobuf.message import DecodeError
 
 from runspine.backup.log_export import LogExportDamagedError, read_export, write_export
+from runspine.cli.commands.stack.quarantine import quarantined, release
 from runspine.cli.errors import FAILED, OK, json_option
 from runspine.cli.lookup.run import run_id_of
 from runspine.cli.ui.follow import echo_fact
@@ -28,7 +30,11 @@ from runspine.wire.v1.trainer_pb2 import LogRecord, StreamInfo
 
 @click.group()
 def events() -> None:
-    """Tail, verify and export the event log."""
+    """Tail, verify and export the event log; list and end quarantines."""
+
+
+events.add_command(quarantined)
+events.add_command(release)
 
 
 @events.command()
@@ -103,13 +109,26 @@ def _live(client: Client, sources: list[Source]) -> Iterator[LogRecord]:
 
 
 def _show(record: LogRecord, as_json: bool) -> None:
-    commit = Commit.FromString(record.commit)
+    place = {"stream": record.stream, "sequence": record.sequence, "subject": record.subject}
+    try:
+        commit = Commit.FromString(record.commit)
+    except DecodeError:
+        _show_unreadable(record, place, as_json)
+        return
     if as_json:
-        place = {"stream": record.stream, "sequence": record.sequence, "subject": record.subject}
         echo_json({**place, "stored_at": iso_time(record.stored_at), "commit": to_plain(commit)})
         return
     for fact in commit.facts:
         echo_fact(fact, f"{record.stream} {record.sequence}  {escaped(record.subject)}")
+
+
+def _show_unreadable(record: LogRecord, place: dict[str, object], as_json: bool) -> None:
+    if as_json:
+        stored_at = iso_time(record.stored_at)
+        echo_json({**place, "stored_at": stored_at, "commit": None, "bytes": record.commit.hex()})
+        return
+    where = f"{record.stream} {record.sequence}  {escaped(record.subject)}"
+    echo(f"{where}  not a commit: {len(record.commit)} bytes {record.commit[:16].hex()}", "red")
 
 
 @events.command()
@@ -176,6 +195,7 @@ def _echo_verdict(
                     {"stream": f.stream, "sequence": f.sequence, "subject": f.subject, "what": f.what}
                     for f in problems
                 ],
+                "released": sum(len(v.released) for v in verifiers.values()),
                 "damage": damage or None,
             }
         )
@@ -189,6 +209,8 @@ def _echo_verdict(
         )
     for problem in problems:
         echo(f"problem: {escaped(str(problem))}", "red")
+    for problem in (each for verifier in verifiers.values() for each in verifier.released):
+        echo(f"released by an operator: {escaped(str(problem))}", "yellow")
     if damage:
         echo(f"problem: {escaped(damage)}", "red")
 

@@ -6,6 +6,7 @@ import click
 
 from runspine.cli.errors import json_option
 from runspine.cli.ui.screen import Cell, echo_json, note, table
+from runspine.eventlog.admission import describe
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
 from runspine.text.machines import disk_text, gpus_text
@@ -33,12 +34,16 @@ def workers(as_json: bool) -> None:
         return
     table(HEADINGS, [_worker(worker) for worker in found], right=FIGURES)
     for worker in found:
+        if worker.HasField("quarantine"):
+            note(f"{escaped(worker.id)}: {describe(worker.quarantine)}")
         if gpus := gpus_text(worker.machine):
             note(f"{escaped(worker.id)}: {gpus}")
 
 
 def _worker(worker: Worker) -> list[Cell | str]:
     state = Cell("online", "green") if worker.online else Cell("offline", "red")
+    if worker.HasField("quarantine"):
+        state = Cell("quarantined", "red")
     ready = [info.name for info in worker.runners if not info.not_ready]
     return [
         state,

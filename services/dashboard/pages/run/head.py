@@ -14,6 +14,7 @@ from runspine.ids import new_ulid
 from runspine.services.dashboard.pages.checkpoints.evaluate_dialog import open_evaluate_dialog
 from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
 from runspine.spec.plain import enum_word
+from runspine.text.facts import agent_returns_text
 from runspine.text.values import number, span
 from runspine.wire.v1.artifacts_pb2 import ListCheckpointsRequest
 from runspine.wire.v1.facts_pb2 import Progress
@@ -129,12 +130,18 @@ def figures(run: Run, progress: Progress, now: float) -> dict[str, str]:
     started, ended = run.started_at / 1e6, run.ended_at / 1e6
     return {
         "Step": f"{step} / {number(total)}" if total else step,
-        "Return": number(progress.mean_return) if progress.HasField("mean_return") else "–",
+        "Return": _return(progress),
         "Steps/s": number(round(progress.steps_per_second)) if progress.steps_per_second else "–",
         "Episodes": number(progress.episodes or run.counts.episodes),
         "Time": span((ended or now) - started) if started else "–",
         "Attempt": str(run.attempt),
     }
+
+
+def _return(progress: Progress) -> str:
+    if progress.HasField("mean_return"):
+        return number(progress.mean_return)
+    return agent_returns_text(progress, most=2) or "–"
 
 
 def _figure(name: str) -> ui.label:

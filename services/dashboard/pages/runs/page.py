@@ -23,7 +23,7 @@ PUSH_SECONDS = 0.2
 GROUP_SECONDS = 2.0
 # Larger updates are split, so that a page with thousands of runs stays responsive.
 MAX_ROWS_PER_MESSAGE = 500
-STATES = ("all", "active", "queued", "running", "stale", "completed", "failed", "cancelled")
+STATES = ("all", "active", "queued", "running", "stale", "completed", "failed", "cancelled", "quarantined")
 
 
 def phases_of(state: str) -> list[str] | None:

@@ -29,6 +29,10 @@ class Observations:
 
     def apply(self, block: StepBlock | Reset) -> None:
         """Leave in the block what the policy keeps."""
+        if self._policy != NONE and block.HasField("observation"):
+            count = block.count if isinstance(block, StepBlock) else 1
+            if len(block.observation.data) <= self._max_row_bytes * count:
+                return
         rows = _rows(block)
         if self._policy == NONE:
             block.ClearField("observation_hash")

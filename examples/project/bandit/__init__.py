@@ -1,0 +1,1 @@
+"""A bandit with several arms, and an agent that estimates them."""

@@ -1,0 +1,1 @@
+"""Code of runs: snapshots of project folders as trees of content-addressed files."""

@@ -1,0 +1,1 @@
+"""Differences between runs, and whether one repeats another exactly."""

@@ -1,0 +1,1 @@
+"""Recording of many envs at once: columns of [steps, envs] in binary frames."""

@@ -1,0 +1,139 @@
+"""`runspine.Api` against a whole stack: what docs/howto/api.md shows, and what it promises."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runspine.api import Api
+from runspine.errors import DeniedError, InvalidError, RunNotFoundError
+from tests.kit.paths import ROOT
+from tests.kit.stack import Shell
+from tests.kit.waiting import until
+
+POINTS = 2500
+TRAINER = f"""
+import math, runspine
+run = runspine.init()
+for n in range({POINTS}):
+    run.log({{"walk": math.sin(n) * 1e-3 if n % 7 else float("nan"), "räte": n / 3}}, step=n)
+run.finish()
+print("ende ✓")
+"""
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    shell = Shell(tmp_path_factory.mktemp("api") / "home")
+    shell("up", "--detach", "--slots", "2")
+    yield shell
+    shell("down")
+
+
+@pytest.fixture(scope="module")
+def api(shell: Shell) -> Iterator[Api]:
+    with Api(home=shell.environment["RUNSPINE_HOME"]) as api:
+        yield api
+
+
+@pytest.mark.timeout(600)
+def test_the_page_about_the_api_is_true(shell: Shell, tmp_path: Path) -> None:
+    text = (ROOT / "docs/howto/api.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 6
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks))
+    command = [sys.executable, "-W", "error", str(script)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=shell.environment, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+
+
+def test_a_history_is_what_the_trainer_logged(api: Api) -> None:
+    run = api.submit(runner="script", command=[sys.executable, "-c", TRAINER], params={"lr": 1}, name="walk")
+    states = [change.state for change in run.watch()]
+    assert (states[0], states[-1]) == ("queued", "completed")
+    assert run.wait(timeout=60).state == "completed"
+    found = run.history(["walk", "räte"])
+    wanted = [math.sin(n) * 1e-3 if n % 7 else float("nan") for n in range(POINTS)]
+    walk = found.filter(found.column("metric").cast("string").to_numpy() == "walk")
+    assert walk.column("step").to_pylist() == list(range(POINTS))
+    assert [struct.pack("<d", v) for v in walk.column("value").to_pylist()] == [
+        struct.pack("<d", v) for v in wanted
+    ]
+    assert run.summary["räte"] == (POINTS - 1) / 3
+    assert [entry.text for entry in run.logs()] == ["ende ✓"]
+    assert run.history("räte", wide=True, format="pandas")["räte"].iloc[-1] == (POINTS - 1) / 3
+    sampled = run.history("räte", samples=10)
+    assert sampled.num_rows <= 10
+    assert max(sampled.column("high").to_pylist()) == (POINTS - 1) / 3
+    assert "svg" in run._repr_html_()
+
+
+def test_runs_are_found_by_what_was_asked_for_and_read_page_by_page(api: Api) -> None:
+    names = [f"paged-{n}" for n in range(5)]
+    for n, name in enumerate(names):
+        api.submit(
+            runner="script", command=["true"], name=name, params={"n": n, "even": n % 2 == 0}, project="pages"
+        )
+    found = api.runs(project="pages", page_size=2)
+    assert len(found) == 5
+    assert found[3].name == "paged-1"
+    assert [run.name for run in found] == names[::-1]
+    assert [run.name for run in found[1:3]] == ["paged-3", "paged-2"]
+    assert found[-1].name == "paged-0"
+    even = api.runs(project="pages", params={"even": True}, page_size=1)
+    assert [run.config["n"] for run in even] == [4, 2, 0]
+    assert next(iter(api.runs(project="pages", params={"n": 2.0}))).name == "paged-2"
+    assert len(api.runs(project="pages", params={"n": True})) == 0
+    [labelled] = [found[0].label(best="yes")]
+    assert [run.id for run in api.runs(labels={"best": "yes"})] == [labelled.id]
+    until(lambda: api.run(found[0].id[:20].lower()).has_ended)
+    assert api.run("paged-4").labels == {"best": "yes"}
+
+
+def test_many_runs_are_queried_in_sql(api: Api, shell: Shell, tmp_path: Path) -> None:
+    made = [
+        api.submit(runner="script", command=[sys.executable, "-c", TRAINER], params={"lr": lr}, project="sql")
+        for lr in (0.1, 0.2)
+    ]
+    for run in made:
+        run.wait(timeout=60)
+    query = """SELECT p.number AS lr, count(*) AS n, max(m.value) AS best
+        FROM metrics m JOIN params p USING (run_id) JOIN runs r USING (run_id)
+        WHERE m.name = 'räte' AND p.name = 'lr' AND r.state = 'completed' GROUP BY 1 ORDER BY 1"""
+    wanted = [{"lr": lr, "n": POINTS, "best": (POINTS - 1) / 3} for lr in (0.1, 0.2)]
+    assert api.sql(query, made).to_pylist() == wanted
+    assert shell.json("sql", query, "--project", "sql")["rows"] == wanted
+    assert shell.json("sql", query, made[0].id)["rows"] == wanted[:1]
+    shell("sql", query, "--project", "sql", "--out", tmp_path / "best.csv")
+    assert (tmp_path / "best.csv").read_text().startswith(f"lr,n,best\n0.1,{POINTS},")
+    assert api.sql("SELECT count(*) AS n FROM runs", format="pandas")["n"][0] >= 2
+    with pytest.raises(InvalidError) as caught:
+        api.sql("DROP TABLE runs", made)
+    assert caught.value.violations[0].field == "query"
+    shell("sql", "SELECT 1", "--project", "nothing", code=2)
+
+
+def test_problems_are_exceptions_that_name_the_field(api: Api, shell: Shell) -> None:
+    with pytest.raises(RunNotFoundError):
+        api.run("nothing-of-that-name")
+    with pytest.raises(InvalidError) as caught:
+        api.submit(runner="builtin", algo="qq", env="FrozenLake-v1")
+    assert caught.value.violations[0].field == "algo"
+    with Api(home=shell.environment["RUNSPINE_HOME"], token="wrong") as other, pytest.raises(DeniedError):
+        other.run("walk")
+    run = api.submit(runner="script", command=["sleep", "600"])
+    with pytest.raises(TimeoutError):
+        run.wait(timeout=0.2)
+    run.cancel("enough")
+    assert run.wait(timeout=60).state == "cancelled"

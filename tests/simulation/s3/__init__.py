@@ -1,0 +1,1 @@
+"""A model of an S3 server, and the contract that holds it to the real one."""
