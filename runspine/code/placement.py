@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,13 @@ class PlacedCode:
     code: Code
     root: Path
     folder: Path
+    # Files and folders of its tree.
+    paths: Collection[str]
     # Somebody asked for it, rather than it being the default.
     asked: bool = False
 
     def apply(self, spec: RunSpec) -> None:
-        """Give the code to a spec; paths inside the folder become relative. Raises InvalidError."""
+        """Give the code to a spec; paths of its files become relative. Raises InvalidError."""
         if spec.runner != RUNNER or spec.code.tree or spec.code.image:
             return
         start = self._start(spec)
@@ -35,10 +38,16 @@ class PlacedCode:
         spec.code.directory = "" if below == "." else below
         spec.workdir = ""
         for index, word in enumerate(spec.command):
-            if os.path.isabs(word) and Path(os.path.normpath(word)).is_relative_to(self.root):
+            if os.path.isabs(word) and self._holds(Path(os.path.normpath(word))):
                 relative = os.path.relpath(word, start)
                 # A program without a slash would be looked up on PATH.
                 spec.command[index] = relative if index or "/" in relative else f"./{relative}"
+
+    def _holds(self, path: Path) -> bool:
+        """Whether the tree has it: a virtualenv in the folder, for instance, does not travel."""
+        if not path.is_relative_to(self.root):
+            return False
+        return path == self.root or path.relative_to(self.root).as_posix() in self.paths
 
     def _start(self, spec: RunSpec) -> Path | None:
         """The folder the program starts in; None when it is elsewhere and nobody asked for code."""

@@ -80,6 +80,7 @@ class Projector:
         await self._restore()
         restored = sum(cursor.sequence for cursor in self.cursors.values())
         for stream in self._projection.streams:
+            QUARANTINED.labels(stream)  # 0 is shown, too
             end = (await self._log.extent(stream)).last
             if end > self.cursors[stream].sequence:
                 await self._read_to(stream, end)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 from runspine import __version__
+from runspine.frames import FRAMES
 from runspine.sdk import lines
-from runspine.sdk.batch.frames import FRAMES
 from runspine.sdk.batch.logged import LoggedBatches
 from runspine.sdk.batch.recorder import Recorder
 from runspine.sdk.drops import Drops

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from runspine.sdk.batch.frames import frame
+from runspine.frames import frame
 from runspine.services.telemetry.core.manifest import pack
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.manifest_pb2 import Manifest

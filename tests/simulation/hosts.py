@@ -15,10 +15,12 @@ from unittest.mock import patch
 
 from runspine.runners import Launch
 from runspine.services.worker import worker as worker_module
+from runspine.services.worker.attempt import attempt as attempt_module
 from runspine.services.worker.attempt import recovery
 from runspine.services.worker.claim.preflight import PreflightResponder
 from runspine.services.worker.machine import status as machine_status
 from runspine.services.worker.process.cgroup import Hits
+from runspine.services.worker.process.telemetry_socket import SOCKET_NAME, Serve
 from runspine.services.worker.process.trainer_process import TrainerExit, TrainerProcess
 from runspine.services.worker.telemetry import shipper
 from runspine.wire.v1.facts_pb2 import Capacity
@@ -192,11 +194,32 @@ def checked_at_once(responder: PreflightResponder, request: PreflightRequest) ->
     return done
 
 
+class UnusedSocket:
+    """In the place of TelemetrySocket: simulated trainers have one process each, with the descriptor."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / SOCKET_NAME
+        self._ended = asyncio.Event()
+
+    def __enter__(self) -> UnusedSocket:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    async def accept(self, serve: Serve) -> None:
+        await self._ended.wait()
+
+    def end(self) -> None:
+        self._ended.set()
+
+
 @contextmanager
 def simulated_hosts(hosts: Hosts) -> Iterator[None]:
     """Workers start their trainers on these hosts while it is open."""
     replaced: list[tuple[Any, str, Any]] = [
         (TrainerProcess, "start", hosts.start),
+        (attempt_module, "TelemetrySocket", UnusedSocket),
         (recovery, "end_survivors", hosts.end_survivors),
         (worker_module, "adopt_orphans", lambda: None),
         (worker_module, "claim_subtree", lambda: None),

@@ -11,7 +11,7 @@ import numpy as np
 from runspine.bench.kit.drain import drained
 from runspine.bench.kit.figures import Report, spread
 from runspine.bench.kit.trivial import TrivialVector
-from runspine.sdk.batch.frames import FRAMES
+from runspine.frames import FRAMES
 from runspine.sdk.wrapping import wrapped
 
 # Envs, steps of all of them in a round, slots whose actions and observations are kept (0: all), target in µs.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from runspine.frames import frame
 from runspine.sdk.batch.autoreset import DISABLED, NEXT_STEP
-from runspine.sdk.batch.frames import frame
 from runspine.sdk.batch.observed import ObservationRows, captured
 from runspine.sdk.batch.rows import Array, GridRows, RowsChangedError, copied, numbers, on_host, rows_for
 from runspine.sdk.pipe import MAX_WAIT_SECONDS

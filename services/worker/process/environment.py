@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from runspine.domain.defaults import DEFAULT_SEED
+from runspine.frames import FRAMES
 from runspine.instrument.startup_variables import MODE, startup_variables
 from runspine.play.llm_settings import KEY as LLM_KEY
 from runspine.runners import NotReadyError
-from runspine.sdk.batch.frames import FRAMES
 from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
-from runspine.services.worker.protocol.reader import PROTOCOL
 from runspine.services.worker.protocol.redact import MIN_SECRET_LENGTH
+from runspine.services.worker.protocol.version import PROTOCOL
 from runspine.spec.command_template import NoValueError, filled
 from runspine.spec.plain import enum_word, plain_value
 from runspine.wire.v1.spec_pb2 import ObservationPolicy, RunSpec, Value

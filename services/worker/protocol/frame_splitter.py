@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from runspine.sdk.batch.frames import HEAD, MAGIC, MAX_PAYLOAD_BYTES
+from runspine.frames import HEAD, MAGIC, MAX_PAYLOAD_BYTES
 from runspine.services.worker.protocol.line_splitter import MAX_LINE_BYTES, LineSplitter
 
 _HEAD_BYTES = len(MAGIC) + HEAD.size

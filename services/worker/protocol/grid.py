@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from runspine.sdk.batch.frames import HEADER_SIZE
+from runspine.frames import HEADER_SIZE
 from runspine.services.worker.protocol.fields import ProtocolError, count, dtype_of, flag, micros, name, slot
 
 TERMINATED, TRUNCATED, RESET = 1, 2, 4

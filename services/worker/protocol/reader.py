@@ -19,8 +19,6 @@ from runspine.services.worker.protocol.grid import GridEvent, read_grid, read_he
 from runspine.services.worker.protocol.parsers import HANDLERS
 from runspine.services.worker.protocol.redact import Redactor
 
-# Version of the protocol that is read here.
-PROTOCOL = 1
 _OBJECT = re.compile(rb'[ \t]*\{[ \t]*"')
 _ROUNDED = float(1 << 63)
 # Rare objects that may hold large integers anywhere, such as the state of a generator.

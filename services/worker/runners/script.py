@@ -9,6 +9,7 @@ from pathlib import Path
 from runspine.instrument.api import NATIVE
 from runspine.instrument.startup_variables import MODE
 from runspine.runners import Launch, NotReadyError
+from runspine.services.worker.runners.own_lines import writes_own_lines
 from runspine.spec.command_template import NoValueError, filled
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
@@ -43,15 +44,15 @@ class ScriptRunner:
             first, *arguments = filled(spec.command, spec)
         except NoValueError as error:
             raise NotReadyError(f"command: {error}", "command") from error
-        wanted = python if first in PYTHONS else first
-        program = _find(wanted, directory, spec.variables.get("PATH") or os.environ.get("PATH", ""))
-        return Launch([program, *arguments], directory, _instrumentation(spec))
-
-
-def _instrumentation(spec: RunSpec) -> dict[str, str]:
-    """The variable by which Python processes of the program record themselves, unless switched off."""
-    wanted = not spec.capture.HasField("instrument") or spec.capture.instrument
-    return {MODE: NATIVE} if wanted else {}
+        named = python if first in PYTHONS else first
+        program = _find(named, directory, spec.variables.get("PATH") or os.environ.get("PATH", ""))
+        wanted = (
+            spec.capture.instrument
+            if spec.capture.HasField("instrument")
+            else not writes_own_lines(arguments, directory)
+        )
+        # By this variable the Python processes of the program record themselves.
+        return Launch([program, *arguments], directory, {MODE: NATIVE} if wanted else {})
 
 
 def _find(program: str, directory: Path, path: str) -> str:

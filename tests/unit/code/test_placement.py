@@ -15,11 +15,12 @@ from runspine.wire.v1.spec_pb2 import Code, CodeOrigin, RunSpec
 
 TREE = "ab" * 32
 ROOT = Path("/home/me/project")
+PATHS = {"train.py", "run.sh", "exp", "exp/one"}
 RUNNERS = {"script": RunnerInfo(takes_command=True), "builtin": RunnerInfo()}
 
 
 def placed(folder: str = "", *, asked: bool = False) -> PlacedCode:
-    return PlacedCode(Code(tree=TREE), ROOT, ROOT / folder, asked)
+    return PlacedCode(Code(tree=TREE), ROOT, ROOT / folder, PATHS, asked)
 
 
 def script(*command: str, workdir: str = "") -> RunSpec:
@@ -37,6 +38,12 @@ def test_a_program_of_the_project_is_not_looked_up_on_the_path() -> None:
     spec = script("/home/me/project/run.sh")
     placed().apply(spec)
     assert list(spec.command) == ["./run.sh"]
+
+
+def test_a_virtualenv_in_the_project_stays_where_it_is() -> None:
+    spec = script("/home/me/project/.venv/bin/python", "/home/me/project/train.py", "/home/me/project/exp")
+    placed().apply(spec)
+    assert list(spec.command) == ["/home/me/project/.venv/bin/python", "train.py", "exp"]
 
 
 def test_a_workdir_inside_is_where_it_starts_and_one_outside_means_no_code() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from runspine.domain import tracking
 from runspine.services.worker.protocol.events import ConfigEvent, HelloEvent
-from runspine.services.worker.protocol.reader import PROTOCOL
+from runspine.services.worker.protocol.version import PROTOCOL
 from runspine.wire.v1.facts_pb2 import Tracking, TrainerDescribed
 
 # Of the merged configuration; a larger one is kept in the telemetry only.

@@ -1,0 +1,3 @@
+"""Version of the protocol that the worker reads."""
+
+PROTOCOL = 1
