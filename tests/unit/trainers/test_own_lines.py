@@ -26,7 +26,7 @@ def test_steps_and_episodes_as_lines_are_seen(tmp_path: Path, source: str, own: 
     assert writes_own_lines(["-u", "-c", source], tmp_path) is own
 
 
-def test_what_is_no_script_says_nothing(tmp_path: Path) -> None:
+def test_what_is_no_script_is_not_one_of_them(tmp_path: Path) -> None:
     (tmp_path / "x.py").mkdir()
     for arguments in ([], ["x.py"], ["missing.py"], ["-m", "package"], ["-c"]):
         assert not writes_own_lines(arguments, tmp_path)
