@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -62,7 +63,8 @@ class Watcher:
             threading.Thread(target=self._read, args=(connection,), daemon=True).start()
 
     def _read(self, connection: socket.socket) -> None:
-        with connection.makefile("rb") as file:
+        # A trainer that is killed resets its connection.
+        with contextlib.suppress(ConnectionResetError), connection.makefile("rb") as file:
             while line := file.readline():
                 header = json.loads(line)
                 size = header["width"] * header["height"] * (4 if header.get("bgrx") else 3)
