@@ -1,7 +1,7 @@
 """The store of a stopped nats-server: every record is checked before the server starts.
 
 A damaged block makes nats-server cut its stream short and count as current all the same; once it is elected,
-the others follow it (ADR 62). `check` finds such damage, `set_aside` moves a damaged store away, so that the
+the others follow it (ADR 52). `check` finds such damage, `set_aside` moves a damaged store away, so that the
 server starts empty and copies everything from the other two.
 
     highway      HighwayHash-64 of many records at once           pure

@@ -1,7 +1,7 @@
 """Whether a valid record follows a wrong one whose length cannot be trusted. Pure.
 
-A server that was killed or lost power leaves at most an unfinished end: nothing valid is behind it. Every place
-behind the wrong record is tried that looks like the beginning of one; its checksum decides.
+A server that was killed or lost power leaves at most an unfinished end: nothing valid is behind it. Every
+place behind the wrong record is tried that looks like the beginning of one; its checksum decides.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ def _words(data: bytes) -> npt.NDArray[np.uint32]:
     """The u32 that begins at each offset."""
     octets = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
     words: npt.NDArray[np.uint32] = (
-        octets[:-3] | octets[1:-2] << np.uint32(8) | octets[2:-1] << np.uint32(16) | octets[3:] << np.uint32(24)
+        octets[:-3]
+        | octets[1:-2] << np.uint32(8)
+        | octets[2:-1] << np.uint32(16)
+        | octets[3:] << np.uint32(24)
     )
     return words

@@ -1,7 +1,7 @@
 """HighwayHash-64 (github.com/google/highwayhash) of thousands of messages at once, in numpy. Pure.
 
 The state has one column for each message. Messages are sorted by length, longest first, so that those that
-still have a packet of 32 bytes are always the first columns: each step of the loop is one update of all of them.
+still have a packet of 32 bytes are always the first columns: each step of the loop is one update of them all.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MUL0 = (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A888
 _MUL1 = (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377)
 _LOW = U64(0xFFFFFFFF)
 _HALF = U64(32)
-# Of each lane, what the mixing takes from the lane itself and from the other one of its pair: a byte of it by
-# its mask, then by how much it moves right, then left; two numbers are those of the even and of the odd lanes.
+# Lanes are mixed in pairs. Each byte of a lane, or of the other one of its pair, has a mask and moves left or
+# right; of two numbers of bits, one is for the even and one for the odd lanes.
 _PAIRS = np.array([1, 0, 3, 2], dtype=np.intp)
 
 

@@ -3,9 +3,9 @@
     total length u32 · sequence u64 · time i64 · subject length u16 · subject · [header length u32 · header] ·
     message · checksum
 
-Numbers are little-endian. The highest bit of the total length says that there is a header; the two highest of
-the sequence, that the message was erased, or that the record is a tombstone of another one. The checksum is over
-sequence, time, subject, header and message: not over the lengths, which are checked by what they must delimit.
+Numbers are little-endian. The highest bit of the total length says that there is a header; the two highest
+of the sequence, that the message was erased, or that the record is a tombstone of another one. The checksum
+covers sequence, time, subject, header and message, not the lengths: those are checked by what they delimit.
 """
 
 from __future__ import annotations
@@ -134,10 +134,9 @@ def record_at(data: bytes, at: int, raft: bool) -> Record | str:
         return "the file ends within a record"
     begin, until = at + FIXED, end - CHECKSUM
     head = data[at + 4 : at + 20]
-    if header:
-        body = data[begin : begin + subject] + data[begin + subject + 4 : until]
-    else:
-        body = data[begin:until]
+    # The length of the header, which lies between subject and header, is not hashed.
+    skipped = 4 if header else 0
+    body = data[begin : begin + subject] + data[begin + subject + skipped : until]
     malformed = _malformed(data, begin, until, subject, bool(header), raft or sequence >= TOMBSTONE)
     return Record(at, end, sequence, head + body, malformed)
 

@@ -104,7 +104,9 @@ def _hex_hash(name: str, text: bytes) -> bytes:
 def is_whole(name: str, content: bytes) -> bool:
     """Whether a file ends with the checksum of what is before, as index.db and snapshots do."""
     body, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
-    return len(checksum) == _CHECKSUM and hash_of(key_of(name), body).to_bytes(_CHECKSUM, "little") == checksum
+    return (
+        len(checksum) == _CHECKSUM and hash_of(key_of(name), body).to_bytes(_CHECKSUM, "little") == checksum
+    )
 
 
 def indexed_last(store: FileStore) -> int:

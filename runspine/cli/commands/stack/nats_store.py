@@ -70,7 +70,9 @@ def _set_aside(directory: Path, report: Report, peers: list[str], patience: floa
     from runspine.nats_store.set_aside import set_aside, wait_for_peers
 
     def waiting(unhealthy: dict[str, str]) -> None:
-        note("damaged; waiting for " + ", ".join(f"{peer} ({escaped(why)})" for peer, why in unhealthy.items()))
+        note(
+            "damaged; waiting for " + ", ".join(f"{peer} ({escaped(why)})" for peer, why in unhealthy.items())
+        )
 
     unhealthy = wait_for_peers(peers, patience, waiting)
     if unhealthy:
