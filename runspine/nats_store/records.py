@@ -3,7 +3,7 @@
     total length u32 · sequence u64 · time i64 · subject length u16 · subject · [header length u32 · header] ·
     message · checksum
 
-Numbers are little-endian. The highest bit of the total length says that there is a header; the two highest
+Numbers are little-endian. The highest bit of the total length means that there is a header; the two highest
 of the sequence, that the message was erased, or that the record is a tombstone of another one. The checksum
 covers sequence, time, subject, header and message, not the lengths: those are checked by what they delimit.
 """

@@ -23,17 +23,17 @@ def wait_for_peers(
 ) -> dict[str, str]:
     """Ask until every peer is healthy; the answers of those that are not, empty when all are.
 
-    `waiting` is told of the answers whenever they change.
+    `waiting` is called with the answers whenever they change.
     """
     deadline = time.monotonic() + patience
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     while True:
         unhealthy = {peer: answer for peer in peers if (answer := _trouble(peer))}
         if not unhealthy or time.monotonic() >= deadline:
             return unhealthy
-        if unhealthy != told:
+        if unhealthy != reported:
             waiting(unhealthy)
-            told = unhealthy
+            reported = unhealthy
         time.sleep(PAUSE_SECONDS)
 
 

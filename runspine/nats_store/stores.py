@@ -110,7 +110,7 @@ def is_whole(name: str, content: bytes) -> bool:
 
 
 def indexed_last(store: FileStore) -> int:
-    """The last position by index.db, which is written at a clean end; 0 if it does not say."""
+    """The last position by index.db, which is written at a clean end; 0 if it is not there."""
     try:
         content = (store.path / MESSAGES / INDEX).read_bytes()
     except FileNotFoundError:

@@ -131,9 +131,11 @@ class ClusterSite:
             self.ballast(node).unlink(missing_ok=True)
 
     @contextlib.asynccontextmanager
-    async def down(self, node: ClusterNode) -> AsyncIterator[None]:
+    async def down(self, node: ClusterNode, *, killed: bool = False) -> AsyncIterator[None]:
         """Stopped, and started by nobody else; afterwards it is started again."""
         async with self._taken(node):
+            if killed and node.running:
+                node.kill()
             await asyncio.to_thread(node.stop)
             yield
             await asyncio.to_thread(node.start)

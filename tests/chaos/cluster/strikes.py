@@ -24,6 +24,8 @@ LEADER, FOLLOWER = "nats-leader", "nats-follower"
 STREAM = "RUNS"
 # An empty record has 30 bytes.
 SMALL_BLOCK = 64
+# How often a bit flips after a kill -9, not after a clean end.
+KILLED = 0.7
 # A fault on one node's disk waits until the cluster is whole again: a second one would take the majority.
 ON_DISK = {"power", "fill", "wipe", "flip", "rolling"}
 RECOVERY_SECONDS = 90.0
@@ -231,13 +233,14 @@ class ClusterStriker:
     async def _flip(self, node: ClusterNode) -> None:
         """One bit of a stream of facts or of its Raft log while the node is down; then another node leads."""
         folders = await asyncio.to_thread(flippable, node)
-        stream, folder = self._chance.choice(folders)
-        async with self._site.down(node):
-            blocks = sorted(path for path in node.store.rglob(f"{folder}/msgs/*.blk") if _has_records(path))
-            if blocks:
-                block = self._chance.choice(blocks)
-                at = flip_a_bit(block, self._chance)
-                self.struck.flipped.append(f"{node.name} {stream} {folder} {block.name} {at}")
+        # A server that ends cleanly leaves nothing in its Raft logs.
+        async with self._site.down(node, killed=self._chance.random() < KILLED):
+            found = [(stream, path) for stream, folder in folders for path in blocks_of(node, folder)]
+            stream, block = self._chance.choice(found)
+            at = flip_a_bit(block, self._chance)
+            place = f"{node.name} {block.relative_to(node.store)} {at}"
+            self.struck.flipped.append(place)
+            self._note("flipped", place=place)
         await asyncio.to_thread(self._site.cluster.wait_until_whole)
         leader = await asyncio.to_thread(self._site.cluster.wait_for_leader, stream)
         leader.kill()
@@ -295,8 +298,10 @@ def flippable(node: ClusterNode) -> list[tuple[str, str]]:
     return found
 
 
-def _has_records(path: Path) -> bool:
-    return path.stat().st_size > SMALL_BLOCK
+def blocks_of(node: ClusterNode, folder: str) -> list[Path]:
+    """Its blocks with records."""
+    found = node.store.rglob(f"{folder}/msgs/*.blk")
+    return sorted(path for path in found if path.stat().st_size > SMALL_BLOCK)
 
 
 def flip_a_bit(path: os.PathLike[str], chance: random.Random) -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 import nats
 import pytest
 from nats.aio.client import Client
-from nats.js.api import StreamConfig
+from nats.js.api import DiscardPolicy, StoreCompression, StreamConfig
 
 from runspine.nats_store.behind import has_valid_record
 from runspine.nats_store.check import Report, check
 from runspine.nats_store.highway import key_of
 from runspine.nats_store.records import read_block
-from tests.kit.nats_blocks import flipped, starts
+from tests.kit.samples.nats_blocks import flipped, starts
 from tests.kit.servers.nats import NatsServer
 from tests.kit.servers.power import power_domain
 
@@ -45,10 +45,13 @@ async def _nothing(_: Exception) -> None:
 async def make_streams(server: NatsServer) -> None:
     client = await connected(server)
     stream = client.jetstream()
-    facts = {"deny_delete": True, "deny_purge": True, "discard": "new"}
-    await stream.add_stream(StreamConfig(name="FACTS", subjects=["facts.>"], **facts))
+    facts = StreamConfig(name="FACTS", subjects=["facts.>"], discard=DiscardPolicy.NEW)
+    facts.deny_delete = facts.deny_purge = True
+    await stream.add_stream(facts)
     await stream.add_stream(StreamConfig(name="WORK", subjects=["work.>"]))
-    await stream.add_stream(StreamConfig(name="PACKED", subjects=["packed.>"], compression="s2"))
+    await stream.add_stream(
+        StreamConfig(name="PACKED", subjects=["packed.>"], compression=StoreCompression.S2)
+    )
     await stream.add_stream(StreamConfig(name="NEWEST", subjects=["newest.>"], max_msgs_per_subject=1))
     await client.close()
 
@@ -164,7 +167,7 @@ async def test_the_newest_fact_is_covered_by_the_index_of_a_clean_end(server: Na
 
 
 async def test_a_server_reads_a_damaged_block_without_an_error(server: NatsServer) -> None:
-    """The reason for the check: nats-server cuts the stream short, and says so in its log alone."""
+    """The reason for the check: nats-server cuts the stream short, and only its log has a warning."""
     await make_streams(server)
     client = await connected(server)
     await publish(client, random.Random(2), 400, "facts")

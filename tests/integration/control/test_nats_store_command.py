@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit.environment import clean_environment
-from tests.kit.nats_blocks import block_key, flipped, record
 from tests.kit.paths import ROOT
+from tests.kit.samples.nats_blocks import block_key, flipped, record
 
 
 class Peer(BaseHTTPRequestHandler):

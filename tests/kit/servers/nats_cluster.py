@@ -135,7 +135,7 @@ class ClusterNode:
         return self._checking.returncode == 0
 
     def close(self) -> None:
-        """Stop; whoever is about to start the node does not."""
+        """Stop; a start that is under way is given up."""
         self._closed = True
         if self._checking is not None:
             self._checking.kill()

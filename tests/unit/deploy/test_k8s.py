@@ -202,7 +202,7 @@ def test_the_values_of_nats_are_drawn_from_the_permissions(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "peers"), [("values.yaml", 2), ("values-small.yaml", 0)])
 def test_a_nats_server_checks_its_store_before_it_starts(name: str, peers: int, tmp_path: Path) -> None:
-    """Each server asks the others, not itself; a single one starts whatever the check says."""
+    """Each server asks the others, not itself; a single one starts whatever the check finds."""
     values = yaml.safe_load((K8S / "nats" / name).read_text())
     [container] = values["podTemplate"]["merge"]["spec"]["initContainers"]
     assert container["volumeMounts"] == [{"name": "nats-js", "mountPath": "/data"}]

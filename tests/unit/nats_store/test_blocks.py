@@ -10,7 +10,7 @@ import pytest
 from runspine.nats_store.behind import has_valid_record
 from runspine.nats_store.check import StoreReport, check
 from runspine.nats_store.records import ERASED, TOMBSTONE, read_block
-from tests.kit.nats_blocks import block_key, flipped, record, starts
+from tests.kit.samples.nats_blocks import block_key, flipped, record, starts
 
 FACTS = {"name": "RUNS", "retention": "limits", "discard": "new", "deny_delete": True, "deny_purge": True}
 
