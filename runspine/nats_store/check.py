@@ -23,6 +23,8 @@ class StoreReport:
     name: str
     kind: str
     path: str
+    # Of a stream; 0 if its description is not readable, and for a Raft log.
+    replicas: int = 0
     blocks: int = 0
     records: int = 0
     bytes: int = 0
@@ -45,6 +47,11 @@ class Report:
     @property
     def damaged(self) -> list[StoreReport]:
         return [store for store in self.stores if store.damage]
+
+    @property
+    def only_here(self) -> list[StoreReport]:
+        """Streams with messages of which no other server has a copy."""
+        return [store for store in self.stores if store.replicas == 1 and store.bytes]
 
     @property
     def bytes(self) -> int:
@@ -86,7 +93,8 @@ class _StoreCheck:
     def __init__(self, store: FileStore) -> None:
         self._store = store
         kind = "raft" if store.raft else "stream"
-        self.report = StoreReport(store.name, kind, str(store.path))
+        replicas = 0 if store.raft else int(store.config.get("num_replicas", 0))
+        self.report = StoreReport(store.name, kind, str(store.path), replicas)
         # The newest number so far, and the block in which it is.
         self._last = 0
         self._last_block = 0

@@ -300,7 +300,7 @@ def flippable(node: ClusterNode) -> list[tuple[str, str]]:
 
 def blocks_of(node: ClusterNode, folder: str) -> list[Path]:
     """Its blocks with records."""
-    found = node.store.rglob(f"{folder}/msgs/*.blk")
+    found = (node.store / "jetstream").rglob(f"{folder}/msgs/*.blk")
     return sorted(path for path in found if path.stat().st_size > SMALL_BLOCK)
 
 

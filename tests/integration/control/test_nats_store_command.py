@@ -92,5 +92,14 @@ def test_two_damaged_servers_wait_for_an_operator(store: Path, peer: HTTPServer)
     assert [path.name for path in store.iterdir()] == ["jetstream"]
 
 
+def test_a_stream_that_no_other_server_has_is_never_set_aside(store: Path, peer: HTTPServer) -> None:
+    [meta] = store.rglob("meta.inf")
+    meta.write_text('{"name": "RUNS", "num_replicas": 1}')
+    done = run(store, "--set-aside", "--peers", url(peer))
+    assert done.returncode == 5
+    assert "no other server has a copy of RUNS" in done.stderr
+    assert [path.name for path in store.iterdir()] == ["jetstream"]
+
+
 def test_a_store_without_peers_is_never_set_aside(store: Path) -> None:
     assert run(store, "--set-aside").returncode == 2

@@ -12,6 +12,7 @@ import click
 from runspine.cli.errors import FAILED, OK, UNREACHABLE, json_option
 from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.cli.ui.transfer_bar import transfer_bar
+from runspine.errors import RefusedError
 from runspine.text.values import escaped, size
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 TWO_DAMAGED = (
     "Nothing is changed, and this server must not start. Bring its peers up. If another one is damaged, too, "
     "decide which store to keep: docs/howto/kubernetes.md, A damaged store"
+)
+
+ONE_COPY = (
+    "Restore a backup, or start the server with what is left: docs/howto/kubernetes.md, A damaged store"
 )
 
 
@@ -43,7 +48,8 @@ def nats_store() -> None:
 def check(directory: Path, set_aside: bool, peers: str, patience: float, as_json: bool) -> int:
     """Check every record below DIRECTORY, the store_dir of a nats-server that does not run.
 
-    Exit code 0: whole, or set aside; 1: damaged, nothing is changed; 3: damaged, and a peer is not healthy.
+    Exit code 0: whole, or set aside; 1: damaged, nothing is changed; 3: damaged, and a peer is not healthy;
+    5: damaged, and a stream has one replica, so that no other server has a copy.
     Compressed blocks are counted as not checked.
     """
     urls = [url.strip() for url in peers.split(",") if url.strip()]
@@ -56,6 +62,11 @@ def check(directory: Path, set_aside: bool, peers: str, patience: float, as_json
         if as_json:
             echo_json({**report.as_json(), "set_aside": None})
         return FAILED if report.damaged else OK
+    if report.only_here:
+        names = ", ".join(escaped(store.name) for store in report.only_here)
+        raise RefusedError(
+            f"nothing is changed: no other server has a copy of {names} (one replica). {ONE_COPY}"
+        )
     return _set_aside(directory, report, urls, patience, as_json)
 
 
