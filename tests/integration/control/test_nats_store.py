@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,7 @@ async def test_blocks_of_a_real_server_are_whole(server: NatsServer) -> None:
     client = await connected(server)
     stream, chance = client.jetstream(), random.Random(1)
     await publish(client, chance, 8000, "facts work packed newest")
+    await publish(client, chance, 2000, "packed")
     for sequence in chance.sample(range(1, 1500), 500):
         await stream.delete_msg("WORK", sequence)
     await stream.purge_stream("WORK", keep=300)
@@ -119,6 +121,8 @@ async def test_a_server_that_loses_power_leaves_no_damage(tmp_path: Path) -> Non
         server = NatsServer(disk.place)
         server.start()
         await make_streams(server)
+        # The configuration of the server is on this disk, too.
+        subprocess.run(["sync", "-f", str(disk.place)], check=True)
         for number in range(5):
             client = await connected(server)
             load = asyncio.create_task(publish(client, random.Random(number), 100_000, "facts work packed"))
