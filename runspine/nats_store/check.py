@@ -59,8 +59,9 @@ class Report:
 
     @property
     def rate(self) -> float:
-        """Bytes a second."""
-        return self.bytes / self.seconds if self.seconds else 0.0
+        """Checked bytes a second."""
+        checked = self.bytes - sum(store.bytes_not_checked for store in self.stores)
+        return checked / self.seconds if self.seconds else 0.0
 
     def as_json(self) -> dict[str, Any]:
         return {
