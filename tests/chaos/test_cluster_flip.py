@@ -1,7 +1,8 @@
 """A flipped bit on one of three nats-servers, which then leads: the check before its start saves the others.
 
-What happens without the check: `python -m tests.chaos.cluster --seconds 70 --seed 4 --only flip --unchecked`
-loses acknowledged facts, in most runs.
+Without `check_stores` and the assertion on `set_aside`, the flip in the stream leaves 57 of 150 facts readable
+from a leader that counts as healthy. `python -m tests.chaos.cluster --only flip --unchecked` shows it only by
+luck: the server reads a damaged block at its start when its index is older than the block, as after a kill.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.kit.servers.nats_cluster import ClusterNode, NatsCluster, nats_cluste
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 FACTS = 150
+LATER = 20
 
 
 async def append(cluster: NatsCluster, subject: str, count: int) -> None:
@@ -69,8 +71,12 @@ async def test_a_flipped_bit_of_a_minority_loses_nothing(tmp_path: Path, part: s
         await append(cluster, "runs.r1", FACTS)
         cluster.wait_until_whole()
         node = cluster.followers_of("RUNS")[0]
+        # After a clean end the Raft log begins behind these facts: they are not restored from it.
+        node.restart()
+        cluster.wait_until_whole()
+        await append(cluster, "runs.r2", LATER)
         [folder] = [each for name, each in flippable(node) if name == "RUNS" and each.startswith(part)]
-        # A server that ends cleanly leaves nothing in its Raft logs.
+        # Its index is older than its blocks, so it reads them at its start.
         node.kill()
         flip(node, folder, random.Random(1))
         node.start()
@@ -78,6 +84,7 @@ async def test_a_flipped_bit_of_a_minority_loses_nothing(tmp_path: Path, part: s
         cluster.wait_until_whole()
         lead_by(cluster, node)
         assert await kept(cluster, "runs.r1") == list(range(FACTS))
+        assert await kept(cluster, "runs.r2") == list(range(LATER))
         assert [len(each.set_aside) for each in cluster.nodes if each is not node] == [0, 0]
 
 
