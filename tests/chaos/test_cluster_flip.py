@@ -1,6 +1,6 @@
 """A flipped bit on one of three nats-servers, which then leads: the check before its start saves the others.
 
-Without `check_stores` and the assertion on `set_aside`, the flip in the stream leaves 57 of 150 facts readable
+Without `check_stores` and the assertion on `set_aside`, the flip in the stream left 57 of 150 facts readable
 from a leader that counts as healthy. `python -m tests.chaos.cluster --only flip --unchecked` shows it only by
 luck: the server reads a damaged block at its start when its index is older than the block, as after a kill.
 """
