@@ -166,6 +166,10 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "restore": CommandEntry(
             "runspine.cli.commands.stack.restore:restore", "Restore a backup into an empty system."
         ),
+        "nats-store": CommandEntry(
+            "runspine.cli.commands.stack.nats_store:nats_store",
+            "Check the store of a stopped nats-server.",
+        ),
         "bench": CommandEntry(
             "runspine.cli.commands.stack.bench:bench", "Run the benchmarks on this machine."
         ),

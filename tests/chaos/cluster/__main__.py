@@ -34,13 +34,17 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=1, choices=(1, 2), help="of the telemetry service")
     parser.add_argument("--older", default="", help="a Python with an older release, for upgrades")
     parser.add_argument("--only", default="", help="kinds of faults, separated by commas")
+    parser.add_argument(
+        "--unchecked", action="store_true", help="start nats-servers without the check of their stores"
+    )
     options = parser.parse_args()
     if reason := missing():
         print(f"not run: {reason}", file=sys.stderr)
         return 2
     if options.seed is None:
         options.seed = random.randrange(1 << 31)
-    words = [f"--{name}={value}" for name, value in vars(options).items()]
+    words = [f"--{name}={value}" for name, value in vars(options).items() if name != "unchecked"]
+    words += ["--unchecked"] if options.unchecked else []
     code = own_network(["-m", "tests.chaos.cluster", *words])
     if code is not None:
         return code

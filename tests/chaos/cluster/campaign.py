@@ -55,6 +55,7 @@ class Options:
     partitions: int
     older: str
     only: str
+    unchecked: bool = False
 
 
 class Campaign:
@@ -70,7 +71,8 @@ class Campaign:
     async def run(self) -> dict[str, Any]:
         slots = -(-self._options.runs // 4) + 1
         emit(f"seed {self._options.seed}: starting three nats-servers, S3 and the services")
-        async with open_cluster(self._folder, slots, self._options.partitions, QUICK) as site:
+        checked = not self._options.unchecked
+        async with open_cluster(self._folder, slots, self._options.partitions, QUICK, checked) as site:
             with self._history.open("w") as history, self._calls.open("w") as calls:
                 work = Workload(site, self._ledger, history, self._options.seed)  # type: ignore[arg-type]
                 prober = Prober(site.all_addresses("orchestrator"), site.token)
@@ -167,6 +169,8 @@ class Campaign:
             "faults": striker.struck.counts.total(),
             "each": dict(sorted(striker.struck.counts.items())),
             "restarts by the probe of a nats-server": site.probe_restarts,
+            "stores set aside": site.stores_set_aside,
+            "files with a flipped bit": striker.struck.flipped,
             "not whole in time": striker.struck.not_whole,
             "crashes": crashes,
             **asdict(verdict),

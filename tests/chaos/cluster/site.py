@@ -3,7 +3,8 @@ orchestrators, two telemetry services for each partition, two artifacts services
 
 Each is on a host (a network namespace) with its own NATS user and S3 key. Every nats-server has a disk that
 can be filled and lose power. What ends is started again; a nats-server whose JetStream is off is restarted,
-as the liveness probe of its chart does.
+as the liveness probe of its chart does. Before each start of a nats-server its store is checked, as the init
+container of deploy/k8s/nats does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -44,12 +46,21 @@ UNMOUNT_SECONDS = 30.0
 class ClusterSite:
     """Has what a client wants of a stack, and a hand on everything around it."""
 
-    def __init__(self, folder: Path, slots: int, partitions: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        slots: int,
+        partitions: int,
+        settings: Mapping[str, str],
+        check_stores: bool = True,
+    ) -> None:
         self.folder = folder
         self.partitions = partitions
         self._slots = slots
         self._settings = settings
         self._chance = random.Random(1)
+        self._check_stores = check_stores
+        self._starting = {name: threading.Lock() for name in NODES}
         self.network = Network()
         self.home = Home.at(folder / "home")
         self.home.prepare()
@@ -83,6 +94,8 @@ class ClusterSite:
 
     async def start(self) -> None:
         await asyncio.to_thread(self.cluster.start)
+        if self._check_stores:
+            self.cluster.check_stores()
         self._tasks = [asyncio.create_task(self._keep(node)) for node in self.cluster.nodes]
         await self._start_s3()
         for name in self._names():
@@ -100,21 +113,53 @@ class ClusterSite:
 
     async def lose_power(self, node: ClusterNode) -> None:
         """It stops in the middle of a word, what was not synced is gone, then it is started again."""
+        async with self._taken(node):
+            if node.running:
+                node.freeze()
+            self.disks[node.name].cut()
+            if node.running:
+                node.kill()
+            deadline = time.monotonic() + UNMOUNT_SECONDS
+            while True:
+                try:
+                    await asyncio.to_thread(self.disks[node.name].unmount)
+                    break
+                except subprocess.CalledProcessError:
+                    assert time.monotonic() < deadline, f"something still uses the disk of {node}"
+                    await asyncio.sleep(0.1)
+            await asyncio.to_thread(self.disks[node.name].mount)
+            self.ballast(node).unlink(missing_ok=True)
+
+    @contextlib.asynccontextmanager
+    async def down(self, node: ClusterNode, *, killed: bool = False) -> AsyncIterator[None]:
+        """Stopped, and started by nobody else; afterwards it is started again."""
+        async with self._taken(node):
+            if killed and node.running:
+                node.kill()
+            await asyncio.to_thread(node.stop)
+            yield
+            await asyncio.to_thread(node.start)
+
+    @contextlib.asynccontextmanager
+    async def _taken(self, node: ClusterNode) -> AsyncIterator[None]:
+        """Only the caller starts the node, not the probe; a start that is under way ends before."""
         self.held.add(node.name)
-        node.freeze()
-        self.disks[node.name].cut()
-        node.kill()
-        deadline = time.monotonic() + UNMOUNT_SECONDS
-        while True:
-            try:
-                await asyncio.to_thread(self.disks[node.name].unmount)
-                break
-            except subprocess.CalledProcessError:
-                assert time.monotonic() < deadline, f"something still uses the disk of {node}"
-                await asyncio.sleep(0.1)
-        await asyncio.to_thread(self.disks[node.name].mount)
-        self.ballast(node).unlink(missing_ok=True)
-        self.held.discard(node.name)
+        lock = self._starting[node.name]
+        await asyncio.to_thread(lock.acquire)
+        try:
+            yield
+        finally:
+            lock.release()
+            self.held.discard(node.name)
+
+    def _start(self, node: ClusterNode) -> None:
+        with self._starting[node.name]:
+            if not node.running and node.name not in self.held:
+                node.start()
+
+    @property
+    def stores_set_aside(self) -> int:
+        return sum(len(node.set_aside) for node in self.cluster.nodes)
 
     def ballast(self, node: ClusterNode) -> Path:
         """What fills the disk of the node."""
@@ -240,7 +285,7 @@ class ClusterSite:
             if node.name in self.held:
                 failures = 0
             elif not node.running:
-                node.start()
+                await asyncio.to_thread(self._start, node)
             else:
                 answer = await asyncio.to_thread(node.ask, "healthz?js-enabled-only=true")
                 failures = 0 if (answer or {}).get("status") == "ok" else failures + 1
@@ -272,9 +317,9 @@ async def _listens(host: str, port: int) -> bool:
 
 @contextlib.asynccontextmanager
 async def open_cluster(
-    folder: Path, slots: int, partitions: int, settings: Mapping[str, str]
+    folder: Path, slots: int, partitions: int, settings: Mapping[str, str], check_stores: bool = True
 ) -> AsyncIterator[ClusterSite]:
-    site = ClusterSite(folder, slots, partitions, settings)
+    site = ClusterSite(folder, slots, partitions, settings, check_stores)
     try:
         await site.start()
         yield site

@@ -11,7 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from runspine.eventlog.subjects import FACT_STREAMS
 from tests.chaos.cluster.faults import ClusterFault, Targets
 from tests.chaos.cluster.gaps import Strike
 from tests.chaos.cluster.prober import Prober
@@ -20,6 +22,10 @@ from tests.kit.servers.nats_cluster import ClusterNode
 
 LEADER, FOLLOWER = "nats-leader", "nats-follower"
 STREAM = "RUNS"
+# An empty record has 30 bytes.
+SMALL_BLOCK = 64
+# How often a bit flips after a kill -9, not after a clean end.
+KILLED = 0.7
 # A fault on one node's disk waits until the cluster is whole again: a second one would take the majority.
 ON_DISK = {"power", "fill", "wipe", "flip", "rolling"}
 RECOVERY_SECONDS = 90.0
@@ -37,6 +43,7 @@ class Struck:
     # A worker that nobody could reach: which, from when to when.
     unheard: list[tuple[str, float, float]] = field(default_factory=list)
     not_whole: list[str] = field(default_factory=list)
+    flipped: list[str] = field(default_factory=list)
 
 
 class ClusterStriker:
@@ -219,39 +226,29 @@ class ClusterStriker:
 
     async def _wipe(self, node: ClusterNode) -> None:
         """A new disk: it copies everything from the others."""
-        self._site.held.add(node.name)
-        try:
-            await asyncio.to_thread(node.stop)
+        async with self._site.down(node):
             node.wipe()
             node.store.mkdir(exist_ok=True)
-            node.start()
-        finally:
-            self._site.held.discard(node.name)
 
     async def _flip(self, node: ClusterNode) -> None:
-        """One bit of a block of RUNS while the node is down; afterwards another node leads."""
-        self._site.held.add(node.name)
-        try:
-            await asyncio.to_thread(node.stop)
-            blocks = [
-                path for path in node.store.rglob("streams/RUNS/msgs/*.blk") if path.stat().st_size > 64
-            ]
-            if blocks:
-                flip_a_bit(self._chance.choice(blocks), self._chance)
-            node.start()
-        finally:
-            self._site.held.discard(node.name)
+        """One bit of a stream of facts or of its Raft log while the node is down; then another node leads."""
+        folders = await asyncio.to_thread(flippable, node)
+        # A server that ends cleanly leaves nothing in its Raft logs.
+        async with self._site.down(node, killed=self._chance.random() < KILLED):
+            found = [(stream, path) for stream, folder in folders for path in blocks_of(node, folder)]
+            stream, block = self._chance.choice(found)
+            at = flip_a_bit(block, self._chance)
+            place = f"{node.name} {block.relative_to(node.store)} {at}"
+            self.struck.flipped.append(place)
+            self._note("flipped", place=place)
         await asyncio.to_thread(self._site.cluster.wait_until_whole)
-        await asyncio.to_thread(self._site.cluster.wait_for_leader, STREAM)
-        leader = await asyncio.to_thread(self._site.cluster.leader_of, STREAM)
-        if leader is not None:
-            leader.kill()
+        leader = await asyncio.to_thread(self._site.cluster.wait_for_leader, stream)
+        leader.kill()
 
     async def _roll_nodes(self) -> str:
         for node in self._site.cluster.nodes:
-            self._site.held.add(node.name)
-            await asyncio.to_thread(node.restart)
-            self._site.held.discard(node.name)
+            async with self._site.down(node):
+                pass
             await asyncio.to_thread(self._site.cluster.wait_until_whole)
         return "nats-servers"
 
@@ -289,7 +286,26 @@ class ClusterStriker:
         return await asyncio.to_thread(self._site.cluster.is_whole)
 
 
-def flip_a_bit(path: os.PathLike[str], chance: random.Random) -> None:
+def flippable(node: ClusterNode) -> list[tuple[str, str]]:
+    """Each stream of facts with its folder, and with the folder of its Raft log while the node is up."""
+    answer = node.ask("jsz?accounts=true&streams=true&raft=true") or {}
+    found = [(name, f"streams/{name}") for name in FACT_STREAMS]
+    for account in answer.get("account_details", []):
+        for stream in account.get("stream_detail", []):
+            group = stream.get("stream_raft_group")
+            if stream["name"] in FACT_STREAMS and group:
+                found.append((stream["name"], f"_js_/{group}"))
+    return found
+
+
+def blocks_of(node: ClusterNode, folder: str) -> list[Path]:
+    """Its blocks with records."""
+    found = (node.store / "jetstream").rglob(f"{folder}/msgs/*.blk")
+    return sorted(path for path in found if path.stat().st_size > SMALL_BLOCK)
+
+
+def flip_a_bit(path: os.PathLike[str], chance: random.Random) -> str:
+    """Where it is, as text."""
     with open(path, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         at = chance.randrange(size // 4, size)
@@ -297,3 +313,4 @@ def flip_a_bit(path: os.PathLike[str], chance: random.Random) -> None:
         byte = file.read(1)[0]
         file.seek(at)
         file.write(bytes([byte ^ (1 << chance.randrange(8))]))
+    return f"byte {at} of {size}"

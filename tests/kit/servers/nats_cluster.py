@@ -14,6 +14,7 @@ RUNSPINE_STREAM_REPLICAS=3, or after `ensure_streams(link, replicas=3)`.
         with cluster.followers_of("RUNS")[0].frozen():     # SIGSTOP; continued at the end
             ...
         node.stop(); node.wipe(); node.start()             # a new disk: it copies everything from the others
+        cluster.check_stores()                             # each start from now on is preceded by a check
         cluster.wait_until_whole()                         # every node up, every replica current
 
 Leaders are asked over the monitoring port: no connection to NATS is needed, a frozen node is passed over.
@@ -29,6 +30,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -45,6 +47,8 @@ from tests.kit.servers.nats import binary, free_port
 NODES = 3
 # An election takes up to nine seconds, and a shared machine is slow.
 READY_SECONDS = 90.0
+# How long a node with a damaged store waits for its peers.
+PEERS_SECONDS = 60.0
 MONITOR_SECONDS = 1.0
 
 Found = TypeVar("Found")
@@ -75,6 +79,12 @@ class ClusterNode:
         self.directory = directory
         self.store = directory / "js"
         self.process: subprocess.Popen[bytes] | None = None
+        # Monitoring URLs of the others, when the store is to be checked before each start.
+        self.peers: list[str] = []
+        # Where damaged stores were moved to.
+        self.set_aside: list[str] = []
+        self._checking: subprocess.Popen[bytes] | None = None
+        self._closed = False
         self._config = directory / "nats.conf"
         directory.mkdir(parents=True)
         self._config.write_text(config)
@@ -83,15 +93,55 @@ class ClusterNode:
         return self.name
 
     @property
+    def monitor_url(self) -> str:
+        return f"http://{self.place.host}:{self.place.monitor}"
+
+    @property
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Start without waiting for it; see NatsCluster.wait_until_whole."""
+        """Start without waiting for it; see NatsCluster.wait_until_whole.
+
+        With `peers`, the store is checked first, as the init container of deploy/k8s/nats does: the node does
+        not start while its store is damaged and a peer is not healthy.
+        """
         assert not self.running, f"{self.name} runs already"
+        if (self.peers and not self._check_store()) or self._closed:
+            return
         command = [*self.place.prefix, binary("nats-server"), "-c", str(self._config)]
         with (self.directory / "nats.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _check_store(self) -> bool:
+        """Whether the node may start; a damaged store has been moved aside then."""
+        words = [
+            "--set-aside",
+            "--peers",
+            ",".join(self.peers),
+            "--patience",
+            f"{PEERS_SECONDS:.0f}",
+            "--json",
+        ]
+        command = [sys.executable, "-m", "runspine", "nats-store", "check", str(self.store), *words]
+        with (self.directory / "check.log").open("ab") as log:
+            self._checking = subprocess.Popen(
+                [*self.place.prefix, *command], stdout=subprocess.PIPE, stderr=log
+            )
+            emitted, _ = self._checking.communicate()
+            log.write(emitted)
+        if self._checking.returncode == 0 and (place := json.loads(emitted)["set_aside"]):
+            self.set_aside.append(place)
+        return self._checking.returncode == 0
+
+    def close(self) -> None:
+        """Stop; a start that is under way is given up."""
+        self._closed = True
+        if self._checking is not None:
+            self._checking.kill()
+        if self.running:
+            self.thaw()
+            self.stop()
 
     def kill(self) -> None:
         """kill -9."""
@@ -143,7 +193,7 @@ class ClusterNode:
         """The answer of the monitoring port; None when the node does not answer or is not healthy."""
         if not self.running:
             return None
-        url = f"http://{self.place.host}:{self.place.monitor}/{path}"
+        url = f"{self.monitor_url}/{path}"
         try:
             with urllib.request.urlopen(url, timeout=MONITOR_SECONDS) as answer:
                 found: dict[str, Any] = json.load(answer)
@@ -195,9 +245,12 @@ class NatsCluster:
 
     def stop(self) -> None:
         for node in self.nodes:
-            if node.running:
-                node.thaw()
-                node.stop()
+            node.close()
+
+    def check_stores(self) -> None:
+        """From now on every node checks its store before it starts."""
+        for node in self.nodes:
+            node.peers = [other.monitor_url for other in self.nodes if other is not node]
 
     def node(self, name: str) -> ClusterNode:
         return next(node for node in self.nodes if node.name == name)

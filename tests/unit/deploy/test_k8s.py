@@ -200,6 +200,28 @@ def test_the_values_of_nats_are_drawn_from_the_permissions(name: str) -> None:
     assert {user["user"] for user in users} == set(USERS)
 
 
+@pytest.mark.parametrize(("name", "peers"), [("values.yaml", 2), ("values-small.yaml", 0)])
+def test_a_nats_server_checks_its_store_before_it_starts(name: str, peers: int, tmp_path: Path) -> None:
+    """Each server asks the others, not itself; a single one starts whatever the check finds."""
+    values = yaml.safe_load((K8S / "nats" / name).read_text())
+    [container] = values["podTemplate"]["merge"]["spec"]["initContainers"]
+    assert container["volumeMounts"] == [{"name": "nats-js", "mountPath": "/data"}]
+    recorder = tmp_path / "runspine"
+    recorder.write_text('#!/bin/sh\nfor word in "$@"; do echo "$word"; done\nexit 1\n')
+    recorder.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "POD_NAME": "nats-1"}
+    done = subprocess.run(container["command"], env=environment, capture_output=True, text=True, check=False)
+    words = done.stdout.split()
+    assert words[:3] == ["nats-store", "check", "/data"]
+    assert ("--set-aside" in words) == bool(peers)
+    assert done.returncode == (1 if peers else 0)
+    if peers:
+        assert words[-1] == "http://nats-0.nats-headless:8222,http://nats-2.nats-headless:8222"
+        policies = of(list(yaml.safe_load_all((K8S / "base" / "network.yaml").read_text())), "NetworkPolicy")
+        assert {"port": 8222} in policies["nats"]["spec"]["ingress"][1]["ports"]
+        assert {"port": 8222} in policies["nats"]["spec"]["egress"][0]["ports"]
+
+
 def test_the_pools_of_the_launcher_component_are_accepted_and_their_jobs_are_valid() -> None:
     pools = read_pools(K8S / "components" / "launcher" / "pools.yaml")
     run = Run(id="01JABCDEFGHJKMNPQRSTVWXYZ0", name="CartPole-v1__ppo__1__1", attempt=3, priority=80)
