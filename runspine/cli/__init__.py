@@ -157,6 +157,9 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         ),
     },
     "Log and maintenance": {
+        "signers": CommandEntry(
+            "runspine.cli.commands.stack.signers:signers", "List, make and revoke the keys that sign commits."
+        ),
         "events": CommandEntry(
             "runspine.cli.commands.stack.events:events", "Tail, verify and export the event log."
         ),

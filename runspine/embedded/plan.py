@@ -30,6 +30,7 @@ FOR_CLIENTS = (
     "RUNSPINE_TELEMETRY_ADDRESS",
     "RUNSPINE_ARTIFACTS_ADDRESS",
     "RUNSPINE_TOKEN",
+    "RUNSPINE_LOG_ROOT_KEY",
     "RUNSPINE_TLS",
     "RUNSPINE_TLS_CA",
     "RUNSPINE_PASS",
@@ -203,6 +204,8 @@ def _shared(
         "RUNSPINE_S3_SYNC_DIR": str(home.s3),
         "RUNSPINE_METRICS_ADDRESS": metrics,
         "RUNSPINE_LOG_FORMAT": "json",
+        "RUNSPINE_LOG_ROOT": credentials.log_root,
+        "RUNSPINE_SIGNING_KEY": credentials.signing.get(service, ""),
     }
 
 

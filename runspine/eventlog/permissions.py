@@ -19,6 +19,8 @@ from runspine.eventlog.subjects import (
     WORK,
 )
 
+# Each writer publishes the introduction of its key, which counts by the operator's signature alone.
+SIGNERS = "signers.*"
 STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS)
 
 
@@ -59,7 +61,7 @@ def read_subjects(*streams: str) -> tuple[str, ...]:
 
 def _orchestrator() -> NatsRights:
     return NatsRights(
-        publish=("runs.*", "keys.*", "work.>", "caches.*", ECHO, "preflight.*", "$JS.API.>"),
+        publish=("runs.*", "keys.*", SIGNERS, "work.>", "caches.*", ECHO, "preflight.*", "$JS.API.>"),
         subscribe=_own_inbox("orchestrator"),
         # It creates the streams, but no service may delete or restore the log. Heartbeats are not of the log.
         never_publish=(
@@ -75,6 +77,7 @@ def _worker() -> NatsRights:
         publish=(
             "attempts.*",
             "workers.*",
+            SIGNERS,
             "telemetry.>",
             "beats.*",
             "frames.>",
@@ -103,7 +106,7 @@ def _telemetry() -> NatsRights:
 
 def _artifacts() -> NatsRights:
     return NatsRights(
-        publish=("artifacts.*", JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
+        publish=("artifacts.*", SIGNERS, JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
         subscribe=(*_own_inbox("artifacts"), JANITOR_PULSE),
     )
 
@@ -111,7 +114,7 @@ def _artifacts() -> NatsRights:
 def _janitor() -> NatsRights:
     # The prunes of the artifacts service, in a process of their own.
     return NatsRights(
-        publish=("artifacts.*", JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
+        publish=("artifacts.*", SIGNERS, JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
         subscribe=(*_own_inbox("janitor"), JANITOR_PULSE),
     )
 

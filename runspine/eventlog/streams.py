@@ -57,7 +57,7 @@ def _facts() -> list[dict[str, Any]]:
         "duplicate_window": 600 * SECOND,
     }
     return [
-        {**shared, "name": RUNS, "subjects": ["runs.*", "keys.*"]},
+        {**shared, "name": RUNS, "subjects": ["runs.*", "keys.*", "signers.*"]},
         {**shared, "name": ATTEMPTS, "subjects": ["attempts.*", "workers.*"]},
         {**shared, "name": ARTIFACTS, "subjects": ["artifacts.*"]},
     ]

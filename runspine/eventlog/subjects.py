@@ -17,6 +17,7 @@ FACT_STREAMS = (RUNS, ATTEMPTS, ARTIFACTS)
 _STREAM_OF = {
     "runs": RUNS,
     "keys": RUNS,
+    "signers": RUNS,
     "attempts": ATTEMPTS,
     "workers": ATTEMPTS,
     "telemetry": TELEMETRY,
@@ -26,6 +27,8 @@ _STREAM_OF = {
 }
 # The orchestrator's own messages on the BEATS stream; no worker id can be equal to it.
 ECHO = "beats.~"
+# Beginning of the subjects of keys.
+SIGNERS = "signers."
 # Core NATS, not stored: the janitor's holder renews its lease with a pulse.
 JANITOR_PULSE = "janitor.pulse"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -42,6 +45,10 @@ def is_token(text: str) -> bool:
 
 def run_subject(run_id: str) -> str:
     return f"runs.{run_id}"
+
+
+def signer_subject(key_id: str) -> str:
+    return f"{SIGNERS}{key_id}"
 
 
 def key_subject(key_digest: str) -> str:

@@ -193,6 +193,11 @@ DESCRIPTIONS: dict[str, Callable[[Any], str]] = {
     ),
     "worker_offline": lambda f: f"worker {f.worker_id} is offline{_because(f.reason)}",
     "folders_removed": _folders,
+    "key_introduced": lambda f: (
+        f"key of {f.role}{' ' + f.worker_id if f.worker_id else ''} introduced by the root key"
+    ),
+    "key_revoked": lambda f: f"key revoked{_by(f.revoked_by)}{_because(f.reason)}",
+    "signing_began": lambda _: "signing began: unsigned commits no longer count",
     "subject_released": lambda f: (
         f"quarantine of positions {f.first} to {f.last} ended{_by(f.released_by)}{_because(f.reason)}"
     ),

@@ -9,14 +9,13 @@ import structlog
 from prometheus_client import REGISTRY
 
 from runspine.eventlog.connection import NatsConnection
-from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import ensure_streams
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.rpc.server import check_listener, serving
 from runspine.runners import installed_runners
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import LeaseTimeouts
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
@@ -43,7 +42,9 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
         )
         for change in changes:
             structlog.get_logger().info("stream.changed", **asdict(change))
-        log = JetStreamLog(link, publisher)
+        log = open_log(link, publisher, settings)
+        if await log.begin_signing():
+            structlog.get_logger().warning("log.signing_began", remedy="unsigned commits no longer count")
         board = Board()
         projector = Projector(log, None if settings.ignore_snapshot else S3Blobs(settings), board)
         await projector.start()

@@ -6,12 +6,11 @@ import sys
 
 from prometheus_client import REGISTRY
 
-from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
 from runspine.runners import installed_runners
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.worker.facts.journal import DirectoryInUseError, hold_directory
 from runspine.services.worker.machine.status import MachineCollector
 from runspine.services.worker.process.sandbox import SandboxError, ensure_sandbox
@@ -38,7 +37,7 @@ async def work(settings: WorkerSettings, health: Health) -> None:
     """Open the connections and serve until stopped."""
     async with open_link("worker", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, WORK, BEATS, timeout=float("inf"))
-        log = JetStreamLog(link, publisher)
+        log = open_log(link, publisher, settings)
         worker = Worker(settings, link, log, publisher, FileBlobs(settings), installed_runners())
         REGISTRY.register(MachineCollector(worker.machine))
         await worker.serve()

@@ -142,7 +142,7 @@ async def _survives(home: Path, runs: int, strings: int, steps: int) -> None:
 
 
 async def test_poison_on_every_stream_stops_no_service_and_no_other_run(tmp_path: Path) -> None:
-    await _survives(tmp_path / "home", runs=6, strings=60, steps=12)
+    await _survives(tmp_path / "home", runs=3, strings=40, steps=12)
 
 
 @pytest.mark.long

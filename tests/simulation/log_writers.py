@@ -61,6 +61,7 @@ class WatchedLog:
         self.read = log.read
         self.follow = log.follow
         self.extent = log.extent
+        self.authors = log.authors
 
     async def append(
         self,

@@ -55,19 +55,14 @@ class Quarantine(_message.Message):
     def __init__(self, subject: _Optional[str] = ..., stream: _Optional[str] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., messages: _Optional[int] = ..., reason: _Optional[str] = ..., at: _Optional[int] = ..., released: _Optional[int] = ...) -> None: ...
 
 class ChainState(_message.Message):
-    __slots__ = ("heads", "quarantines")
-    class HeadsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: bytes
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    __slots__ = ("subjects", "heads", "quarantines")
+    SUBJECTS_FIELD_NUMBER: _ClassVar[int]
     HEADS_FIELD_NUMBER: _ClassVar[int]
     QUARANTINES_FIELD_NUMBER: _ClassVar[int]
-    heads: _containers.ScalarMap[str, bytes]
+    subjects: _containers.RepeatedScalarFieldContainer[str]
+    heads: _containers.RepeatedScalarFieldContainer[bytes]
     quarantines: _containers.RepeatedCompositeFieldContainer[Quarantine]
-    def __init__(self, heads: _Optional[_Mapping[str, bytes]] = ..., quarantines: _Optional[_Iterable[_Union[Quarantine, _Mapping]]] = ...) -> None: ...
+    def __init__(self, subjects: _Optional[_Iterable[str]] = ..., heads: _Optional[_Iterable[bytes]] = ..., quarantines: _Optional[_Iterable[_Union[Quarantine, _Mapping]]] = ...) -> None: ...
 
 class Run(_message.Message):
     __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position", "fruitless_losses", "preflight", "hand_backs", "quarantine")

@@ -32,8 +32,8 @@ class Board:
     """The orchestrator's projection of runs, attempts, workers and the registry."""
 
     name = "orchestrator"
-    # 2: with the registry, and a cursor on ARTIFACTS. 3: with the state of the chains.
-    schema = 3
+    # 2: with the registry, and a cursor on ARTIFACTS. 4: with the state of the chains.
+    schema = 4
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:

@@ -36,6 +36,7 @@ WRITERS = {
     "beats.w1": {"worker"},
     "beats.~": {"orchestrator", "worker"},
     "frames.r1.0": {"worker"},
+    "signers.k": {"orchestrator", "worker", "artifacts", "janitor"},
     "artifacts.r1": {"artifacts", "janitor"},
     "janitor.pulse": {"artifacts", "janitor"},
     "control.r1": {"dashboard"},
