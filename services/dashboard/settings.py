@@ -19,6 +19,11 @@ class DashboardSettings(ServiceSettings):
     )
     telemetry_address: Addresses = Field("127.0.0.1:50056", description="host:port of telemetry, likewise")
     artifacts_address: Addresses = Field("127.0.0.1:50057", description="host:port of artifacts, likewise")
+    env_modules: str = Field(
+        "",
+        description="packages of envs that a replay may import in addition to those that are known and "
+        "installed as such, comma separated",
+    )
     telemetry_metrics: Address | None = Field(
         None, description="host:port of telemetry's /metrics, for the ingest lag; not shown when unset"
     )
