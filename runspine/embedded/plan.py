@@ -151,6 +151,8 @@ def _worker(
         "RUNSPINE_WORKER_DIR": str(home.worker / worker_id),
         "RUNSPINE_WORKER_SLOTS": str(options.slots or max(1, cores() // options.workers)),
         "RUNSPINE_WORKER_POOLS": ",".join(options.pools),
+        "RUNSPINE_SANDBOX_HIDDEN": str(home.path),
+        **_offered_secrets(os.environ),
         # When the supervisor is killed, NATS ends with it and the worker would wait in vain; facts that it
         # could not append are in its journal.
         "RUNSPINE_DRAIN_SECONDS": "5",
@@ -223,6 +225,13 @@ def trainer_environment(given: Mapping[str, str]) -> dict[str, str]:
     """Variables that a worker passes to trainers: of W&B, CUDA, the Hub, and named in RUNSPINE_PASS."""
     named = {name.strip() for name in given.get("RUNSPINE_PASS", "").split(",")}
     return {k: v for k, v in given.items() if k in named or k.startswith(FOR_TRAINERS)}
+
+
+def _offered_secrets(given: Mapping[str, str]) -> dict[str, str]:
+    """What RUNSPINE_PASS names may be asked for by runs, in addition to the worker's own list."""
+    if "RUNSPINE_WORKER_SECRETS" in given or not given.get("RUNSPINE_PASS"):
+        return {}
+    return {"RUNSPINE_WORKER_SECRETS": f"WANDB_*,HF_*,XMPP_PASSWORD,{given['RUNSPINE_PASS']}"}
 
 
 def source_root() -> Path | None:

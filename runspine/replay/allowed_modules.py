@@ -1,6 +1,6 @@
 """Which modules a record may have imported: those of env packages, and of no other.
 
-A record is written by a trainer, and whoever may look at it has it replayed in another's process. So the
+A record is written by a trainer, and a person who looks at it has it replayed in another's process. So the
 modules that it names are compared with a list before anything is imported.
 """
 

@@ -24,6 +24,8 @@ from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
+from runspine.services.worker.process.sandbox import find_sandbox
+from runspine.services.worker.process.sandbox_plan import SandboxPolicy
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.worker import Worker
 from runspine.storage.file_blobs import FileBlobs
@@ -188,7 +190,11 @@ class ControlPlane:
             )
             blobs = FileBlobs(settings)
             runners = {RUNNER: SimulatedRunner()}
-            await Worker(settings, connected.link, connected.log, connected.publisher, blobs, runners).serve()
+            bare = find_sandbox("off", SandboxPolicy(settings.worker_dir))
+            worker = Worker(
+                settings, connected.link, connected.log, connected.publisher, blobs, runners, bare
+            )
+            await worker.serve()
 
     def shared_settings(self) -> dict[str, Any]:
         return {"nats_url": self.world.cluster.url}

@@ -558,7 +558,7 @@ class ArtifactGivenUp(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., reason: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class WorkerOnline(_message.Message):
-    __slots__ = ("worker_id", "host", "pools", "slots", "runners", "version", "capacity")
+    __slots__ = ("worker_id", "host", "pools", "slots", "runners", "version", "capacity", "sandbox", "sandbox_missing")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
@@ -566,6 +566,8 @@ class WorkerOnline(_message.Message):
     RUNNERS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_MISSING_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     host: str
     pools: _containers.RepeatedScalarFieldContainer[str]
@@ -573,7 +575,9 @@ class WorkerOnline(_message.Message):
     runners: _containers.RepeatedCompositeFieldContainer[_runner_pb2.RunnerInfo]
     version: str
     capacity: Capacity
-    def __init__(self, worker_id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ...) -> None: ...
+    sandbox: str
+    sandbox_missing: str
+    def __init__(self, worker_id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ..., sandbox: _Optional[str] = ..., sandbox_missing: _Optional[str] = ...) -> None: ...
 
 class Capacity(_message.Message):
     __slots__ = ("cpus", "memory_mib", "gpus")

@@ -255,6 +255,8 @@ class Board:
                         runners=online.runners,
                         version=online.version,
                         capacity=online.capacity,
+                        sandbox=online.sandbox,
+                        sandbox_missing=online.sandbox_missing,
                         machine=worker.machine if worker.HasField("machine") else None,
                         online=True,
                         since=fact.at,
