@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS = (
+RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT = (
     "RUNS",
     "ATTEMPTS",
     "TELEMETRY",
     "ARTIFACTS",
     "WORK",
     "BEATS",
+    "AUDIT",
 )
 FACT_STREAMS = (RUNS, ATTEMPTS, ARTIFACTS)
 
@@ -24,6 +25,7 @@ _STREAM_OF = {
     "artifacts": ARTIFACTS,
     "work": WORK,
     "beats": BEATS,
+    "audit": AUDIT,
 }
 # The orchestrator's own messages on the BEATS stream; no worker id can be equal to it.
 ECHO = "beats.~"
@@ -89,6 +91,11 @@ def cache_subject(worker_id: str) -> str:
 
 def preflight_subject(worker_id: str) -> str:
     return f"preflight.{worker_id}"
+
+
+def audit_subject(service: str, process: str) -> str:
+    """One writer each: a process appends to a history of its own."""
+    return f"audit.{service}.{process}"
 
 
 def artifacts_subject(run_id: str) -> str:

@@ -6,6 +6,7 @@ import sys
 
 from prometheus_client import REGISTRY
 
+from runspine.audit.trail import writing
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
@@ -39,7 +40,10 @@ async def serve(settings: ArtifactsSettings, health: Health) -> None:
         parts = Assembly(settings, log, blobs, catalog, projector, lease)
         health.add(lambda: parts.checker.trouble)
         servicer = ArtifactServicer(parts.context)
-        async with serving(settings, [SERVICE], lambda s: add_ArtifactServiceServicer_to_server(servicer, s)):
+        async with (
+            writing("artifacts", log) as audit,
+            serving(settings, [SERVICE], lambda s: add_ArtifactServiceServicer_to_server(servicer, s), audit),
+        ):
             starting.clear()
             await parts.run()
 
