@@ -283,20 +283,22 @@ class Evaluation(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., episodes: _Optional[int] = ..., batches: _Optional[int] = ..., repeat: _Optional[bool] = ..., stochastic: _Optional[bool] = ..., video_frames: _Optional[int] = ...) -> None: ...
 
 class Limits(_message.Message):
-    __slots__ = ("wall_seconds", "grace_seconds", "memory_mib", "cpus", "processes", "disk_mib")
+    __slots__ = ("wall_seconds", "grace_seconds", "memory_mib", "cpus", "processes", "disk_mib", "stall_seconds")
     WALL_SECONDS_FIELD_NUMBER: _ClassVar[int]
     GRACE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     DISK_MIB_FIELD_NUMBER: _ClassVar[int]
+    STALL_SECONDS_FIELD_NUMBER: _ClassVar[int]
     wall_seconds: float
     grace_seconds: float
     memory_mib: int
     cpus: float
     processes: int
     disk_mib: int
-    def __init__(self, wall_seconds: _Optional[float] = ..., grace_seconds: _Optional[float] = ..., memory_mib: _Optional[int] = ..., cpus: _Optional[float] = ..., processes: _Optional[int] = ..., disk_mib: _Optional[int] = ...) -> None: ...
+    stall_seconds: float
+    def __init__(self, wall_seconds: _Optional[float] = ..., grace_seconds: _Optional[float] = ..., memory_mib: _Optional[int] = ..., cpus: _Optional[float] = ..., processes: _Optional[int] = ..., disk_mib: _Optional[int] = ..., stall_seconds: _Optional[float] = ...) -> None: ...
 
 class Retry(_message.Message):
     __slots__ = ("max_attempts", "backoff_seconds")

@@ -157,6 +157,7 @@ def _numbers(spec: RunSpec) -> Iterator[Violation]:
     bounded = {
         "spec.retry.backoff_seconds": (spec.retry.backoff_seconds, 3600.0),
         "spec.limits.wall_seconds": (spec.limits.wall_seconds, 366 * 86400.0),
+        "spec.limits.stall_seconds": (spec.limits.stall_seconds, 366 * 86400.0),
         "spec.limits.grace_seconds": (spec.limits.grace_seconds, 3600.0),
     }
     for field, (value, limit) in bounded.items():

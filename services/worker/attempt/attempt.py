@@ -41,6 +41,7 @@ from runspine.services.worker.process.event_tail import EventTail
 from runspine.services.worker.process.limits import LimitGuard
 from runspine.services.worker.process.output import Output
 from runspine.services.worker.process.sandbox import Sandbox
+from runspine.services.worker.process.stall import StallGuard
 from runspine.services.worker.process.telemetry_socket import TelemetrySocket
 from runspine.services.worker.process.trainer_process import (
     STUCK_SECONDS,
@@ -288,6 +289,9 @@ class Attempt:
                 self._telemetry.add_metrics,
             ),
             event_files=self._event_tail.follow(),
+            stall=StallGuard(self._run.spec, trainer.process.pid, self._telemetry, prepared.redact).watch(
+                self.stop
+            ),
         ):
             if text := guard.describe():
                 await self._log_line(text)
