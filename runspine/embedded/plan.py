@@ -151,7 +151,7 @@ def _worker(
         "RUNSPINE_WORKER_DIR": str(home.worker / worker_id),
         "RUNSPINE_WORKER_SLOTS": str(options.slots or max(1, cores() // options.workers)),
         "RUNSPINE_WORKER_POOLS": ",".join(options.pools),
-        "RUNSPINE_SANDBOX_HIDDEN": str(home.path),
+        "RUNSPINE_SANDBOX_HIDDEN": _hidden(home, os.environ),
         **_offered_secrets(os.environ),
         # When the supervisor is killed, NATS ends with it and the worker would wait in vain; facts that it
         # could not append are in its journal.
@@ -225,6 +225,11 @@ def trainer_environment(given: Mapping[str, str]) -> dict[str, str]:
     """Variables that a worker passes to trainers: of W&B, CUDA, the Hub, and named in RUNSPINE_PASS."""
     named = {name.strip() for name in given.get("RUNSPINE_PASS", "").split(",")}
     return {k: v for k, v in given.items() if k in named or k.startswith(FOR_TRAINERS)}
+
+
+def _hidden(home: Home, given: Mapping[str, str]) -> str:
+    """Paths that no trainer sees: the home, and those that the user names."""
+    return ",".join(filter(None, (str(home.path), given.get("RUNSPINE_SANDBOX_HIDDEN", ""))))
 
 
 def _offered_secrets(given: Mapping[str, str]) -> dict[str, str]:

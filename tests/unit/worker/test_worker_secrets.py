@@ -85,10 +85,13 @@ def test_passwords_of_the_worker_itself_are_hidden_too() -> None:
         "RUNSPINE_NATS_URL": "nats://worker:a-word-in-a-url@127.0.0.1:4222",
         "RUNSPINE_TLS_SIGNING_KEY": "/etc/runspine/key.pem",
         "RUNSPINE_WORKER_ID": "a-name-of-a-worker",
+        "RUNSPINE_SIGNING_KEY": "a-private-key:with-its-introduction",
     }
     redact = Redactor(known_secrets(RunSpec(), own))
     for name in ("RUNSPINE_NATS_PASSWORD", "RUNSPINE_S3_SECRET_KEY"):
         assert redact(f"got {own[name]}") == f"got [secret {name}]"
+    # The private part alone, too; the introduction is on the log.
+    assert "a-private-key" not in redact("a-private-key") + redact(own["RUNSPINE_SIGNING_KEY"])
     assert "a-word-in-a-url" not in redact(own["RUNSPINE_NATS_URL"])
     assert redact("a-name-of-a-worker /etc/runspine/key.pem") == "a-name-of-a-worker /etc/runspine/key.pem"
 
