@@ -241,7 +241,8 @@ def test_files_appear_on_an_open_page_and_what_is_pruned_is_marked_there(
     rig: PageRig, browser: Browser, tmp_path: Path
 ) -> None:
     write, end = tmp_path / "write", tmp_path / "end"
-    command = [sys.executable, "-c", WRITES_A_FILE, str(write), str(end)]
+    # Trainers are sandboxed: they see the folders that their command names.
+    command = [sys.executable, "-c", WRITES_A_FILE, str(write), str(end), str(tmp_path)]
     run_id = rig.submit(runner="script", command=command)
     browser.open(f"/run/{run_id}?tab=files")
     browser.sees("No files yet")
