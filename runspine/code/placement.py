@@ -1,9 +1,8 @@
-"""Puts stored code into specs: where a program starts in its tree, and its paths from there. Pure."""
+"""Puts stored code into specs: where a program starts in its tree, and its paths from there."""
 
 from __future__ import annotations
 
 import os.path
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,8 @@ from runspine.wire.v1.spec_pb2 import Code, RunSpec
 
 # The runner whose programs bring code of their own.
 RUNNER = "script"
+# A file at the top of every virtualenv.
+VIRTUALENV = "pyvenv.cfg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,11 @@ class PlacedCode:
     code: Code
     root: Path
     folder: Path
-    # Files and folders of its tree.
-    paths: Collection[str]
     # Somebody asked for it, rather than it being the default.
     asked: bool = False
 
     def apply(self, spec: RunSpec) -> None:
-        """Give the code to a spec; paths of its files become relative. Raises InvalidError."""
+        """Give the code to a spec; paths of the project become relative. Raises InvalidError."""
         if spec.runner != RUNNER or spec.code.tree or spec.code.image:
             return
         start = self._start(spec)
@@ -38,16 +37,19 @@ class PlacedCode:
         spec.code.directory = "" if below == "." else below
         spec.workdir = ""
         for index, word in enumerate(spec.command):
-            if os.path.isabs(word) and self._holds(Path(os.path.normpath(word))):
+            if os.path.isabs(word) and self._travels(Path(os.path.normpath(word))):
                 relative = os.path.relpath(word, start)
                 # A program without a slash would be looked up on PATH.
                 spec.command[index] = relative if index or "/" in relative else f"./{relative}"
 
-    def _holds(self, path: Path) -> bool:
-        """Whether the tree has it: a virtualenv in the folder, for instance, does not travel."""
+    def _travels(self, path: Path) -> bool:
+        """Whether a path is meant as one of the project. A virtualenv in its folder stays on this machine."""
         if not path.is_relative_to(self.root):
             return False
-        return path == self.root or path.relative_to(self.root).as_posix() in self.paths
+        inside = path.relative_to(self.root).parts
+        return not any(
+            self.root.joinpath(*inside[:depth], VIRTUALENV).is_file() for depth in range(1, len(inside))
+        )
 
     def _start(self, spec: RunSpec) -> Path | None:
         """The folder the program starts in; None when it is elsewhere and nobody asked for code."""

@@ -54,17 +54,6 @@ class CodeTree:
         return [entry for entry in self.entries if entry.kind != LINK]
 
     @property
-    def paths(self) -> set[str]:
-        """Files, links, and the folders that they are in."""
-        found: set[str] = set()
-        for entry in self.entries:
-            path = entry.path
-            while path and path not in found:
-                found.add(path)
-                path = path.rpartition("/")[0]
-        return found
-
-    @property
     def bytes(self) -> int:
         return sum(entry.size for entry in self.entries)
 

@@ -17,7 +17,9 @@ from runspine.runners import Launch
 from runspine.services.worker import worker as worker_module
 from runspine.services.worker.attempt import attempt as attempt_module
 from runspine.services.worker.attempt import recovery
+from runspine.services.worker.claim import provenance
 from runspine.services.worker.claim.preflight import PreflightResponder
+from runspine.services.worker.claim.provenance import Interpreter
 from runspine.services.worker.machine import status as machine_status
 from runspine.services.worker.process.cgroup import Hits
 from runspine.services.worker.process.telemetry_socket import SOCKET_NAME, Serve
@@ -224,6 +226,7 @@ def simulated_hosts(hosts: Hosts) -> Iterator[None]:
         (worker_module, "adopt_orphans", lambda: None),
         (worker_module, "claim_subtree", lambda: None),
         (worker_module, "find_gpus", lambda *_: []),
+        (provenance, "_probe", lambda _: Interpreter("CPython 3.11", b"numpy==2\n")),
         (worker_module, "measure", lambda *_: Capacity(cpus=4, memory_mib=8192)),
         # A second apart: five times fewer wake-ups of every attempt.
         (shipper, "TIDY_SECONDS", 1.0),

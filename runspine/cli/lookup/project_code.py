@@ -83,23 +83,17 @@ def attach_code(client: Client, file: RunFile, options: CodeOptions, as_json: bo
 def _use_code_of(client: Client, run: str, file: RunFile) -> None:
     """Use the code of another run. A program starts where that of the other run does, unless the run file is
     in a folder of its project, or has a workdir."""
-    placed = code_from(client, code_of_run(client, run), file.folder, asked=True)
+    from runspine.code.placement import PlacedCode
+    from runspine.code.snapshot import project_root
+
+    code, folder = code_of_run(client, run), file.folder.resolve()
+    placed = PlacedCode(code, project_root(folder), folder, asked=True)
     for spec in file.specs:
         _check_runner(spec)
         chosen = bool(spec.workdir)
         placed.apply(spec)
         if not spec.code.directory and not chosen:
-            spec.code.directory = placed.code.directory
-
-
-def code_from(client: Client, code: Code, folder: Path, *, asked: bool = False) -> PlacedCode:
-    """Stored code for the programs of a folder. Raises RunspineError."""
-    from runspine.code.download import read_tree
-    from runspine.code.placement import PlacedCode
-    from runspine.code.snapshot import project_root
-
-    folder = folder.resolve()
-    return PlacedCode(code, project_root(folder), folder, read_tree(client, code.tree).paths, asked)
+            spec.code.directory = code.directory
 
 
 def place_code(
@@ -122,7 +116,7 @@ def place_code(
         note(
             f"code: {sent.files:,} of {len(snapshot.tree.files):,} files stored ({sent.bytes / 1e6:,.1f} MB)"
         )
-    return PlacedCode(code_of(snapshot, ""), snapshot.root, folder, snapshot.tree.paths, asked=bool(wanted))
+    return PlacedCode(code_of(snapshot, ""), snapshot.root, folder, asked=bool(wanted))
 
 
 def code_of_run(client: Client, text: str) -> Code:

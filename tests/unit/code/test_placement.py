@@ -15,12 +15,11 @@ from runspine.wire.v1.spec_pb2 import Code, CodeOrigin, RunSpec
 
 TREE = "ab" * 32
 ROOT = Path("/home/me/project")
-PATHS = {"train.py", "run.sh", "exp", "exp/one"}
 RUNNERS = {"script": RunnerInfo(takes_command=True), "builtin": RunnerInfo()}
 
 
 def placed(folder: str = "", *, asked: bool = False) -> PlacedCode:
-    return PlacedCode(Code(tree=TREE), ROOT, ROOT / folder, PATHS, asked)
+    return PlacedCode(Code(tree=TREE), ROOT, ROOT / folder, asked)
 
 
 def script(*command: str, workdir: str = "") -> RunSpec:
@@ -40,10 +39,13 @@ def test_a_program_of_the_project_is_not_looked_up_on_the_path() -> None:
     assert list(spec.command) == ["./run.sh"]
 
 
-def test_a_virtualenv_in_the_project_stays_where_it_is() -> None:
-    spec = script("/home/me/project/.venv/bin/python", "/home/me/project/train.py", "/home/me/project/exp")
-    placed().apply(spec)
-    assert list(spec.command) == ["/home/me/project/.venv/bin/python", "train.py", "exp"]
+def test_a_virtualenv_in_the_project_stays_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "envs/one/bin").mkdir(parents=True)
+    (tmp_path / "envs/one/pyvenv.cfg").touch()
+    python = str(tmp_path / "envs/one/bin/python")
+    spec = script(python, str(tmp_path / "train.py"), str(tmp_path / "ignored/data"))
+    PlacedCode(Code(tree=TREE), tmp_path, tmp_path).apply(spec)
+    assert list(spec.command) == [python, "train.py", "ignored/data"]
 
 
 def test_a_workdir_inside_is_where_it_starts_and_one_outside_means_no_code() -> None:

@@ -11,7 +11,7 @@ import click
 from runspine.cli.commands.runs.submit import set_option
 from runspine.cli.errors import FAILED, INTERRUPTED, OK, json_option
 from runspine.cli.listing_group import ListingGroup
-from runspine.cli.lookup.project_code import CodeOptions, code_from, place_code
+from runspine.cli.lookup.project_code import CodeOptions, place_code
 from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.cli.ui.sweep_table import echo_best, live_trials, sweep_json, trial_table
 from runspine.errors import RunNotFoundError
@@ -61,14 +61,16 @@ def run(file: Path, sets: tuple[str, ...], name: str, dry_run: bool, as_json: bo
 
 def _with_code(client: Client, plan: SweepPlan, as_json: bool) -> SweepPlan:
     """The plan with stored code: that of its earlier trials, or the folder as it is now."""
-    from runspine.code.placement import needs_code
+    from runspine.code.placement import PlacedCode, needs_code
+    from runspine.code.snapshot import project_root
     from runspine.sweep.sweep_runs import runs_of
 
     if not needs_code([plan.spec(0, _point(plan), plan.seeds[0])]):
         return plan
     used = next((each.run.spec.code for each in runs_of(client, plan.id) if each.run.spec.code.tree), None)
     if used is not None:
-        return replace(plan, code=code_from(client, used, plan.folder))
+        folder = plan.folder.resolve()
+        return replace(plan, code=PlacedCode(used, project_root(folder), folder))
     choice = code_choice(plan.base)
     return replace(plan, code=place_code(client, plan.folder, choice, CodeOptions(), as_json))
 

@@ -14,13 +14,17 @@ from runspine.services.dashboard.core.run_table import RunTable
 from runspine.services.dashboard.edges.ingest_lag import ingest_lag
 from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
 from runspine.services.dashboard.pages.elements.frame import frame, page
-from runspine.services.dashboard.pages.elements.notices import empty, problem, wait_for_browser
+from runspine.services.dashboard.pages.elements.notices import problem, wait_for_browser
 from runspine.services.dashboard.pages.elements.section import Section
 from runspine.services.dashboard.pages.elements.tables import plain_table
 from runspine.services.dashboard.pages.fleet.storage import draw_storage, draw_storage_error, get_storage
+from runspine.services.dashboard.pages.fleet.worker_cards import (
+    AGE_STEP_SECONDS,
+    WorkerCards,
+    silence_seconds,
+)
 from runspine.spec.plain import enum_word
-from runspine.text.machines import disk_text, gpus_text, run_folders_text
-from runspine.text.values import size, span
+from runspine.text.values import size
 from runspine.wire.v1.run_pb2 import QUEUED, Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import Mode
@@ -33,7 +37,6 @@ from runspine.wire.v1.trainer_pb2 import (
 
 REFRESH_SECONDS = 2.0
 STORAGE_REFRESH_SECONDS = 30.0
-AGE_STEP_SECONDS = 10
 
 
 def add_fleet_page(context: PageContext) -> None:
@@ -51,9 +54,8 @@ class FleetPage:
         self._visitor = visitor
 
     async def draw(self) -> None:
-        self._trouble, self._workers, self._queue, self._runners, self._log, self._storage = (
-            Section() for _ in range(6)
-        )
+        self._trouble, self._workers = Section(), WorkerCards()
+        self._queue, self._runners, self._log, self._storage = (Section() for _ in range(4))
         await self._refresh()
         await self._refresh_storage()
         self._context.refresher.every(REFRESH_SECONDS, self._refresh, at_once=False)
@@ -74,11 +76,9 @@ class FleetPage:
         )
         queue = queued_runs(self._context.runs.table)
         # The age of a silent worker's last heartbeat is updated every ten seconds.
-        silent = any(_silence_seconds(worker) > 2 * AGE_STEP_SECONDS for worker in workers)
+        silent = any(silence_seconds(worker) > 2 * AGE_STEP_SECONDS for worker in workers)
         moment = int(time.time()) // AGE_STEP_SECONDS if silent else 0
-        self._workers.show(
-            ([_without_heartbeat(worker) for worker in workers], moment), lambda: _workers(workers)
-        )
+        self._workers.show(workers, moment)
         self._queue.show(sorted(queue.items()), lambda: _queue(queue))
         self._runners.show([str(runner) for runner in runners], lambda: _runners(runners))
         self._log.show(([str(stream) for stream in streams], lag), lambda: _streams(streams, lag))
@@ -101,27 +101,6 @@ class FleetPage:
         self._storage.show((str(usage), str(rules)), lambda: draw_storage(usage, rules))
 
 
-def _silence_seconds(worker: Worker) -> float:
-    """Seconds since the last heartbeat."""
-    return time.time() - worker.last_heard / 1e6
-
-
-def _without_heartbeat(worker: Worker) -> str:
-    """The worker as text without what changes with every heartbeat."""
-    found = Worker()
-    found.CopyFrom(worker)
-    found.last_heard = 0
-    # A few bytes more or less on its disk are not shown either.
-    found.ClearField("machine")
-    return f"{found}{_machine_texts(worker)}"
-
-
-def _machine_texts(worker: Worker) -> tuple[str, str]:
-    machine = worker.machine
-    disk = " · ".join(filter(None, (disk_text(machine), run_folders_text(machine))))
-    return disk, gpus_text(machine)
-
-
 def queued_runs(table: RunTable) -> Counter[tuple[str, int]]:
     """Number of queued runs by pool and priority."""
     return Counter(
@@ -129,46 +108,6 @@ def queued_runs(table: RunTable) -> Counter[tuple[str, int]]:
         for entry in table.entries()
         if entry.run.phase == QUEUED
     )
-
-
-def _workers(workers: list[Worker]) -> None:
-    ui.label("Workers").classes("rs-section")
-    if not workers:
-        empty("No workers yet", "Start one with runspine up or python -m runspine.services.worker.")
-        return
-    with ui.element("div").classes("rs-cards"):
-        for worker in sorted(workers, key=lambda each: (not each.online, each.id)):
-            _worker(worker)
-
-
-def _worker(worker: Worker) -> None:
-    busy = len(worker.running) if worker.online else 0
-    with ui.card().classes("rs-card rs-tile"):
-        with ui.row().classes("items-center gap-2"):
-            ui.label("online" if worker.online else "offline").classes(
-                "rs-badge " + ("rs-running" if worker.online else "rs-cancelled")
-            )
-            ui.label(worker.id).classes("rs-tile-name")
-        ui.label(f"{busy} of {worker.slots} slots busy · pools {', '.join(worker.pools)}")
-        with ui.element("div").classes("rs-track w-full"):
-            ui.element("div").classes("rs-fill").style(f"width: {busy / max(1, worker.slots):.0%}")
-        has = [f"{worker.capacity.cpus:g} cores", size(worker.capacity.memory_mib << 20)]
-        has += (
-            [f"{len(worker.capacity.gpus)} × {worker.capacity.gpus[0]}"]
-            if worker.capacity.gpus
-            else ["no GPU"]
-        )
-        ui.label(" · ".join(has)).classes("rs-quiet")
-        for text in filter(None, _machine_texts(worker)):
-            ui.label(text).classes("rs-quiet")
-        # The card is not redrawn for every heartbeat, so it does not count seconds.
-        silence = _silence_seconds(worker)
-        ago = "just now" if silence <= 2 * AGE_STEP_SECONDS else f"{span(silence)} ago"
-        ui.label(f"{worker.host}, version {worker.version}, last heartbeat {ago}").classes("rs-quiet")
-        if worker.reason:
-            ui.label(worker.reason).classes("rs-bad")
-        for run_id in worker.running if worker.online else ():
-            ui.link(run_id, f"/run/{run_id}").classes("rs-mono")
 
 
 def _queue(queue: Counter[tuple[str, int]]) -> None:
