@@ -21,10 +21,8 @@ from typing import Self
 from urllib.parse import urlparse
 
 import structlog
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
 
+from runspine.eventlog.nats_py import Client, Msg, NatsError
 from runspine.tasks import cancel_and_wait
 
 log = structlog.get_logger()

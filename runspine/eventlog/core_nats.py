@@ -7,10 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
-
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError, is_no_responders
+from runspine.eventlog.nats_py import Msg, NatsError
 from runspine.tasks import cancel_and_wait
 
 # Bytes that may be pending on the connection before new messages are dropped: facts use it, too.

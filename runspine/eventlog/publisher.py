@@ -13,10 +13,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
-
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError, is_no_responders
+from runspine.eventlog.nats_py import Msg, NatsError
 from runspine.eventlog.server_errors import ServerRefusedError, Verdict, sequence_in, verdict_of
 from runspine.tasks import cancel_and_wait
 

@@ -12,11 +12,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 import structlog
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
 
 from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
+from runspine.eventlog.nats_py import Msg, NatsError
 from runspine.eventlog.server_errors import STREAM_NOT_FOUND, ServerRefusedError
 from runspine.ids import new_ulid
 

@@ -205,6 +205,7 @@ def test_the_sample_project_gives_the_same_curve_where_its_folder_is_not(
     assert (found["identical"], found["points"]) == (True, 20)
 
 
+@pytest.mark.long
 def test_bisect_finds_a_planted_regression_in_sixteen_commits(shell: Shell, project: Project) -> None:
     commits = []
     for number in range(16):

@@ -117,6 +117,7 @@ def test_a_cleanrl_script_is_tracked_offline_charted_and_filmed(shell: Shell, tm
     assert media == {video["digest"] for video in artifacts(shell, run_id, "video")}
 
 
+@pytest.mark.long
 def test_a_bdi_agent_learns_and_its_beliefs_are_watched(shell: Shell) -> None:
     run_id = shell.submit(ROOT / "examples/bdi/frozenlake.yaml", "--set", "total_steps=600")
     watched = shell("mind", run_id, "--follow").stdout

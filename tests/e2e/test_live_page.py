@@ -15,7 +15,7 @@ from tests.kit.page import IN_CHROMIUM, LOOKER, PageRig
 from tests.kit.paths import ROOT
 from tests.kit.waiting import until
 
-pytestmark = IN_CHROMIUM
+pytestmark = [*IN_CHROMIUM, pytest.mark.long]
 # Seven CartPoles and an env that cannot be drawn, at a pace that leaves room for a browser.
 TRAINER = """
 import runspine, gymnasium, time

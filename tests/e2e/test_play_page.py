@@ -18,7 +18,7 @@ from tests.kit.player import actors_in, balancer
 from tests.kit.stack import damaged
 from tests.kit.waiting import until
 
-pytestmark = IN_CHROMIUM
+pytestmark = [*IN_CHROMIUM, pytest.mark.long]
 ARROWS = {"L": Keys.ARROW_LEFT, "D": Keys.ARROW_DOWN, "R": Keys.ARROW_RIGHT, "U": Keys.ARROW_UP}
 LAKE = ("FrozenLake-v1", "--set", "env_kwargs.is_slippery=false")
 

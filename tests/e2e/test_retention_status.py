@@ -30,6 +30,8 @@ from tests.kit.waiting import until
 PARTS = {"nats", "s3", "orchestrator", "artifacts", "worker"}
 TRAINER = """
 import json, os, pathlib
+
+pytestmark = pytest.mark.long
 folder = pathlib.Path(os.environ["RUNSPINE_RUN_DIR"])
 for number in range(5):
     name = f"episode-{number}.mp4"

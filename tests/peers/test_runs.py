@@ -43,6 +43,8 @@ for _ in range(6000): time.sleep(0.1)
 """
 FILMS = """
 import gymnasium as gym
+
+pytestmark = pytest.mark.long
 env = gym.make("CartPole-v1", render_mode="rgb_array")
 env = gym.wrappers.RecordVideo(env, "videos", episode_trigger=lambda n: True)
 for n in range(3):

@@ -143,6 +143,7 @@ async def launching(stack: Stack, folder: Path, pools: dict[str, Any], **more: s
         await process.wait()
 
 
+@pytest.mark.long
 async def test_runs_of_a_launched_pool_end_once_though_the_launcher_is_killed(tmp_path: Path) -> None:
     async with running_stack(tmp_path / "home", only={"nats", "s3", "orchestrator"}) as stack:
         fake = FakeKubernetes(tmp_path, worker_variables(stack))

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runspine.doctor.deployment import check_disk, check_scrub, check_workers
 from runspine.embedded import running_stack
 from runspine.rpc.endpoint import Endpoint, find_endpoint
@@ -51,6 +53,7 @@ def levels(found: dict[str, list[dict[str, Any]]]) -> dict[str, set[str]]:
     return {name: {check["level"] for check in checks} for name, checks in found.items()}
 
 
+@pytest.mark.long
 async def test_a_deployment_is_looked_at_from_outside(tmp_path: Path) -> None:
     async with running_stack(tmp_path / "home", only=PARTS):
         endpoint = find_endpoint({"RUNSPINE_HOME": str(tmp_path / "home")})

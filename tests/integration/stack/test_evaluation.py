@@ -29,6 +29,8 @@ from tests.kit.sinks import scalars
 from tests.kit.stack import Shell
 from tests.kit.waiting import until
 
+pytestmark = pytest.mark.long
+
 CARTPOLE = "CartPole-v1"
 PPO = "runner: builtin\nalgo: ppo\nenv: CartPole-v1\nseed: 11\ntotal_steps: 512\n"
 

@@ -26,6 +26,8 @@ from tests.kit.stack import Shell, damaged
 from tests.kit.viewer import Viewer, looking
 from tests.kit.waiting import until
 
+pytestmark = pytest.mark.long
+
 FROZEN_LAKE = ("FrozenLake-v1", "--set", "env_kwargs.is_slippery=false")
 PLANS = ROOT / "runspine/trainers/bdi/plans/learner.asl"
 GOAL = ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowRight"]

@@ -19,6 +19,8 @@ from tests.kit.paths import ROOT
 
 TRAINER = """
 import json, os, time
+
+pytestmark = pytest.mark.long
 params = json.loads(os.environ["RUNSPINE_PARAMS"])
 if params["x"] > 90: raise SystemExit("x is too large")
 height = -((params["x"] - 3) ** 2) - 0.01 * int(os.environ["RUNSPINE_SEED"])

@@ -133,6 +133,7 @@ def train(home: Path) -> str:
         return run
 
 
+@pytest.mark.long
 async def test_no_panel_is_empty_and_every_alert_knows_its_series(tmp_path: Path) -> None:
     if shutil.which("prometheus") is None:
         pytest.skip(ABSENT)

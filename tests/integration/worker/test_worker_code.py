@@ -260,6 +260,7 @@ async def ended(frail: Bay, run_id: str) -> list[int]:
     return await eventually(probe)
 
 
+@pytest.mark.long
 async def test_no_run_starts_with_half_a_tree_when_its_worker_or_s3_is_killed(frail: Bay) -> None:
     await killed_again_and_again(frail, 3)
 

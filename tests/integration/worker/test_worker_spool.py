@@ -81,6 +81,7 @@ def check_once(batches: list[Batch], steps: int) -> None:
     assert all(block.observation.data == block.observation.data[:200] * block.count for block in blocks)
 
 
+@pytest.mark.long
 @pytest.mark.alone
 async def test_an_outage_costs_nothing_and_does_not_slow_the_trainer(
     rig: Rig, nats_server: NatsServer

@@ -136,6 +136,7 @@ def shown(stack: Stack, run_id: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_a_run_that_ends_while_s3_is_away_completes_and_reports_its_pending_uploads(
     tmp_path: Path,
