@@ -42,13 +42,15 @@ from tests.simulation.loop import StuckError
 from tests.simulation.plan import Plan
 from tests.simulation.s3.link import answering
 from tests.simulation.verdict import Verdict
-from tests.simulation.world import World, here
+from tests.simulation.world import World, here, settings_of
 
 ORCHESTRATORS = ("orchestrator-1", "orchestrator-2")
 WORKERS = ("worker-1", "worker-2")
 CLIENTS = ("client-1", "client-2", "client-3")
-CALLING_SECONDS = 4.0
-FAULT_SECONDS = 6.0
+# Of short schedules and of long ones.
+CLIENT_COUNTS = (2, 3)
+CALLING_SECONDS = (1.5, 4.0)
+FAULT_SECONDS = (3.0, 6.0)
 VIRTUAL_SECONDS = 400.0
 TIMEOUTS = LeaseTimeouts(4.0, 14.0)
 # More calls that may be refused, and more reads after them, than clients usually make.
@@ -103,7 +105,9 @@ class ControlPlane:
         self.hosts = Hosts(world)
         self.recorded = Recorded()
         self.meeting = KeptMeeting()
-        self.calling = len(CLIENTS)
+        self.long = not world.plan.short
+        self.calling = CLIENT_COUNTS[self.long]
+        self.fault_seconds = FAULT_SECONDS[self.long]
         self.submitted_again = False
 
     async def main(self) -> None:
@@ -111,7 +115,7 @@ class ControlPlane:
             self.world.start(name, self.orchestrator)
         for name in WORKERS:
             self.world.start(name, self.worker)
-        for name in CLIENTS:
+        for name in CLIENTS[: self.calling]:
             self.world.start(name, self.client)
         processes = {
             **dict.fromkeys(ORCHESTRATORS, self.orchestrator),
@@ -120,7 +124,7 @@ class ControlPlane:
         faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
         self.world.on_kill = self.killed
         faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
-        faults.plan(0.2, FAULT_SECONDS)
+        faults.plan(0.2, self.fault_seconds)
         while self.calling and not self.world.problems:
             await asyncio.sleep(0.5)
         self.world.start("client-again", self.submit_again)
@@ -172,7 +176,8 @@ class ControlPlane:
 
     async def worker(self) -> None:
         """As `python -m runspine.services.worker`."""
-        settings = WorkerSettings(
+        settings = settings_of(
+            WorkerSettings,
             worker_id=here(),
             worker_dir=Path(here()),
             worker_slots=2,
@@ -198,7 +203,7 @@ class ControlPlane:
         session, chance = here(), self.world.plan.random(here())
         while not self.exchange.servicers:
             await asyncio.sleep(0.1)
-        until = self.world.loop.now + CALLING_SECONDS
+        until = self.world.loop.now + CALLING_SECONDS[self.long]
         number = 0
         while self.world.loop.now < until:
             number += 1
@@ -233,7 +238,7 @@ class ControlPlane:
 
     async def _runs_end(self) -> None:
         """Every run comes to its end once the faults are over."""
-        while not self.world.problems and (self.world.loop.now < FAULT_SECONDS or self._open_runs()):
+        while not self.world.problems and (self.world.loop.now < self.fault_seconds or self._open_runs()):
             await asyncio.sleep(1.0)
 
     def _open_runs(self) -> list[str]:

@@ -16,6 +16,9 @@ Process = Callable[[], Coroutine[Any, Any, None]]
 # A fault of one kind: it strikes with random numbers of its own, and returns its name.
 Strike = Callable[[Random], str]
 MOST_FAULTS = 6
+MOST_SHORT_FAULTS = 3
+# After the last fault everything works again, in short schedules and in long ones.
+HEALED_SECONDS = (4.0, 10.0)
 LONG_SECONDS = (16.0, 25.0)
 
 
@@ -56,12 +59,14 @@ class Faults:
     def plan(self, start: float, end: float, most: int = MOST_FAULTS) -> None:
         """Put up to so many faults on the clock; all are over some seconds after the end."""
         plan = self._world.plan
+        most = min(most, MOST_SHORT_FAULTS) if plan.short else most
         for number in range(plan.random("faults").randint(1, most)):
             chance = plan.random(f"fault {number}")
             at, kind = chance.uniform(start, end), chance.choice(self._kinds)
             if self._world.takes(f"f{number}"):
                 self._world.loop.after(at, self._strike, kind, chance)
-        self._world.loop.after(end + 10.0, self._world.cluster.heal)
+        pause = HEALED_SECONDS[0] if plan.short else HEALED_SECONDS[1]
+        self._world.loop.after(end + pause, self._world.cluster.heal)
 
     def _strike(self, kind: Strike, chance: Random) -> None:
         self._world.reach(f"fault.{kind(chance)}")

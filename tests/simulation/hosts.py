@@ -17,6 +17,7 @@ from runspine.runners import Launch
 from runspine.services.worker import worker as worker_module
 from runspine.services.worker.attempt import attempt as attempt_module
 from runspine.services.worker.attempt import recovery
+from runspine.services.worker.claim import provenance
 from runspine.services.worker.claim.preflight import PreflightResponder
 from runspine.services.worker.machine import status as machine_status
 from runspine.services.worker.process.cgroup import Hits
@@ -38,6 +39,8 @@ TRAINING_SECONDS = (0.05, 5.0)
 STOPPED_SHARE = 0.1
 STOPPED_SECONDS = (5.0, 30.0)
 FAILING_SHARE = 0.15
+# What asking an interpreter gives; a process for each worker would cost more than the schedule.
+PROBED = provenance.Interpreter("3.11.0", b"package==1\n")
 
 
 class SimulatedRunner:
@@ -227,6 +230,7 @@ def simulated_hosts(hosts: Hosts) -> Iterator[None]:
         (worker_module, "measure", lambda *_: Capacity(cpus=4, memory_mib=8192)),
         # A second apart: five times fewer wake-ups of every attempt.
         (shipper, "TIDY_SECONDS", 1.0),
+        (provenance, "_probe", lambda _: PROBED),
         (machine_status, "measure_machine", lambda *_: MachineStatus()),
         (PreflightResponder, "_in_thread", checked_at_once),
         (socket, "gethostname", here),

@@ -25,9 +25,11 @@ from tests.simulation.world import Connected, World, here
 
 PROCESSES = ("p1", "p2", "p3")
 SUBJECTS = 3
+# Of each process, in long schedules.
 KEYS = 4
 OFFERS = 4
 COMMANDS = 7
+FAULT_SECONDS = 2.0
 # How often the streams have one replica, and how often they had one before.
 SINGLE_SHARE = 0.2
 GROWN_SHARE = 0.1
@@ -91,6 +93,7 @@ class LogWriters:
         self.ledger = Ledger()
         self.done: set[str] = set()
         self.commands = 0
+        self.share = 0.5 if world.plan.short else 1.0
         chance = world.plan.random("streams")
         self.replicas = 1 if chance.random() < SINGLE_SHARE else 3
         self.grown = self.replicas > 1 and chance.random() < GROWN_SHARE
@@ -109,7 +112,7 @@ class LogWriters:
             self.world.loop.after(FREEZE_AT, self._freeze_follower)
         else:
             processes = dict.fromkeys(PROCESSES, self.process)
-            Faults(self.world, processes, restart=PROCESSES).plan(0.05, 2.0)
+            Faults(self.world, processes, restart=PROCESSES).plan(0.05, FAULT_SECONDS * self.share)
         while len(self.done) < len(PROCESSES) and not self.world.problems:
             await asyncio.sleep(0.5)
         if self.world.problems:
@@ -154,7 +157,7 @@ class LogWriters:
 
     def _calls(self, purpose: str, count: int) -> Iterator[tuple[int, Random]]:
         """The calls of this process for one purpose, each with random numbers of its own."""
-        for number in range(count):
+        for number in range(round(count * self.share)):
             name = f"{here()}.{purpose}.{number}"
             if self.world.takes(name):
                 yield number, self.world.plan.random(name)

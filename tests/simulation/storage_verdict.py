@@ -26,7 +26,7 @@ from runspine.wire.v1.run_pb2 import COMPLETED, Run
 from tests.model.trace import Trace, problems, traces
 from tests.simulation.hosts import Hosts
 from tests.simulation.training import Training
-from tests.simulation.world import Connected, World
+from tests.simulation.world import Connected, World, settings_of
 
 
 class StorageVerdict:
@@ -116,7 +116,7 @@ class StorageVerdict:
     ) -> None:
         for each in self._unarchived():
             self.world.problem(f"telemetry is not archived: {each}")
-        blobs = RangedS3Blobs(TelemetrySettings(**settings))
+        blobs = RangedS3Blobs(settings_of(TelemetrySettings, **settings))
         catalog, store = ArchiveCatalog(blobs, 1), SegmentStore(blobs, 1 << 20)
         await catalog.check_partitions()
         batches = BatchReader(connected.link, connected.log, catalog, store, RunLookup(connected.log))

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 import structlog
 
@@ -29,6 +30,7 @@ from tests.simulation.s3.link import S3Link
 from tests.simulation.s3.server import S3Model
 
 SILENT = logging.CRITICAL
+Settings = TypeVar("Settings")
 
 
 @dataclass(slots=True)
@@ -128,6 +130,16 @@ def here() -> str:
     return NODE.get().name
 
 
+def settings_of(make: Callable[..., Settings], **values: Any) -> Settings:
+    """Settings of a process; reading the environment for each start would take a tenth of a schedule."""
+    return _made(make, tuple(values.items()))
+
+
+@cache
+def _made(make: Callable[..., Settings], values: tuple[tuple[str, Any], ...]) -> Settings:
+    return make(**dict(values))
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """No logging, and no garbage collection within a schedule: it would run what a killed process left."""
@@ -155,3 +167,5 @@ def discard_garbage() -> None:
     with contextlib.suppress(RuntimeError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         gc.collect()
+        # What is left are modules that were imported late, and caches: nothing to look at each time.
+        gc.freeze()

@@ -47,6 +47,10 @@ class S3Link:
         # Kill this process at one of its next requests: its name, how many to let through, what follows.
         self.trap: tuple[str, int, Callable[[], None]] | None = None
 
+    def heal(self) -> None:
+        """Everything works from now on."""
+        self.down = self.failing = self.slow = self.losing = self.warming = False
+
     def send(self, request: Request) -> Answer:
         """One try of a request."""
         self._world.loop.slept += self._chance.uniform(*(SLOW_SECONDS if self.slow else USUAL_SECONDS))
