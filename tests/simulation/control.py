@@ -36,7 +36,7 @@ from tests.histories.calls import Call
 from tests.histories.recorder import RecordedStub
 from tests.model.trace import ENDINGS
 from tests.simulation.calls import Exchange, SimulatedStub
-from tests.simulation.faults import Faults
+from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, Hosts, SimulatedRunner, simulated_hosts
 from tests.simulation.loop import StuckError
 from tests.simulation.plan import Plan
@@ -53,6 +53,9 @@ CALLING_SECONDS = (1.5, 4.0)
 FAULT_SECONDS = (3.0, 6.0)
 VIRTUAL_SECONDS = 400.0
 TIMEOUTS = LeaseTimeouts(4.0, 14.0)
+# How often heartbeats that are not stored are all that happens, and for how long: beyond every lease.
+BEATS_SHARE = 0.06
+STALL_SECONDS = 20.0
 # More calls that may be refused, and more reads after them, than clients usually make.
 CALLS = {"submit": 1.0, "again": 0.5, "get": 3.0, "list": 2.0, "priority": 2.5, "labels": 2.0, "cancel": 0.5}
 
@@ -109,6 +112,8 @@ class ControlPlane:
         self.calling = CLIENT_COUNTS[self.long]
         self.fault_seconds = FAULT_SECONDS[self.long]
         self.submitted_again = False
+        # All that happens is that no heartbeat is stored, for longer than a lease: no run may suffer.
+        self.only_beats = world.plan.random("beats").random() < BEATS_SHARE
 
     async def main(self) -> None:
         for name in ORCHESTRATORS:
@@ -121,10 +126,8 @@ class ControlPlane:
             **dict.fromkeys(ORCHESTRATORS, self.orchestrator),
             **dict.fromkeys(WORKERS, self.worker),
         }
-        faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
         self.world.on_kill = self.killed
-        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
-        faults.plan(0.2, self.fault_seconds)
+        self._plan_faults(processes)
         while self.calling and not self.world.problems:
             await asyncio.sleep(0.5)
         self.world.start("client-again", self.submit_again)
@@ -133,7 +136,21 @@ class ControlPlane:
         await self._runs_end()
         if self.world.problems:
             return
-        Verdict(self.world, self.hosts, self.recorded.calls, TIMEOUTS.lost_after).check()
+        verdict = Verdict(self.world, self.hosts, self.recorded.calls, TIMEOUTS.lost_after)
+        verdict.check()
+        if self.only_beats:
+            verdict.check_undisturbed()
+
+    def _plan_faults(self, processes: dict[str, Process]) -> None:
+        faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
+        if self.only_beats:
+            chance = self.world.plan.random("stall")
+            self.hosts.seconds = (STALL_SECONDS, STALL_SECONDS + 10.0)
+            self.world.loop.after(chance.uniform(0.5, 1.5), faults.stall_beats, STALL_SECONDS)
+            return
+        faults.add(lambda chance: faults.clock_ahead(chance, WORKERS))
+        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
+        faults.plan(0.2, self.fault_seconds)
 
     def killed(self, name: str) -> None:
         self.exchange.killed(self.world.nodes[name])

@@ -134,9 +134,12 @@ class Faults:
 
     def beats_stall(self, chance: Random) -> str:
         """The stream of heartbeats stores nothing for a while, the others do."""
-        self._world.cluster.stalled.add(BEATS)
-        self._world.loop.after(chance.uniform(2.0, 20.0), self._world.cluster.stalled.clear)
+        self.stall_beats(chance.uniform(2.0, 20.0))
         return "beats_stalled"
+
+    def stall_beats(self, seconds: float) -> None:
+        self._world.cluster.stalled.add(BEATS)
+        self._world.loop.after(seconds, self._world.cluster.stalled.discard, BEATS)
 
     def clock_jumps(self, chance: Random) -> str:
         """The wall clock of a process is seconds to a day off, and right again after a while."""
@@ -144,6 +147,13 @@ class Faults:
         node.skew = chance.choice((-1.0, 1.0)) * chance.choice((3.0, 90.0, 86_400.0))
         self._world.loop.after(chance.uniform(1.0, 10.0), setattr, node, "skew", 0.0)
         return "clock_jumped"
+
+    def clock_ahead(self, chance: Random, names: Sequence[str]) -> str:
+        """The wall clock of one of these is a day ahead, for so long that an attempt ends meanwhile."""
+        node = self._world.nodes[chance.choice(names)]
+        node.skew = 86_400.0
+        self._world.loop.after(chance.uniform(3.0, 10.0), setattr, node, "skew", 0.0)
+        return "clock_ahead"
 
     def grant_twice(self, chance: Random) -> str:
         """Offers that were handed out are handed out again, as after the kill of a server, while nobody who

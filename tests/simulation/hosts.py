@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,7 @@ TRAINING_SECONDS = (0.05, 5.0)
 # A trainer whose reaper is stopped, as by a debugger, trains on after its worker was killed.
 STOPPED_SHARE = 0.1
 STOPPED_SECONDS = (5.0, 30.0)
-FAILING_SHARE = 0.15
+FAILING_SHARE = 0.3
 # What asking an interpreter gives; a process for each worker would cost more than the schedule.
 PROBED = provenance.Interpreter("3.11.0", b"package==1\n")
 
@@ -116,6 +116,10 @@ class Hosts:
     training: bool = False
     lives: list[Life] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
+    # Called with the worker of the trainer that writes the next checkpoint, once.
+    on_checkpoint: Callable[[str], None] | None = None
+    # How long trainers live that write nothing.
+    seconds: tuple[float, float] = TRAINING_SECONDS
     _trainers: dict[int, tuple[Any, SimulatedTrainer]] = field(default_factory=dict)
 
     async def start(
@@ -136,7 +140,7 @@ class Hosts:
             self._train(trainer, environment)
             return trainer
         code = 1 if random.random() < FAILING_SHARE else 0
-        seconds = random.uniform(*(STOPPED_SECONDS if stopped else TRAINING_SECONDS))
+        seconds = random.uniform(*(STOPPED_SECONDS if stopped else self.seconds))
         self.world.loop.after(seconds, self.end, life, TrainerExit(exit_code=code))
         return trainer
 
@@ -148,6 +152,11 @@ class Hosts:
         training = Training(self, trainer, NODE.get(), environment, run.randint(*EPISODES), chance)
         self.trainings.append(training)
         training.begin()
+
+    def checkpoint_written(self, worker: str) -> None:
+        strike, self.on_checkpoint = self.on_checkpoint, None
+        if strike is not None:
+            strike(worker)
 
     def end(self, life: Life, how: TrainerExit) -> None:
         """The trainer's process is gone; its worker learns of it, if it lives."""

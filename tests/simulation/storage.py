@@ -40,6 +40,7 @@ from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import RetentionProfile
 from runspine.wire.v1.spec_pb2 import Retry, RunSpec
 from tests.simulation.calls import SimulatedStub
+from tests.simulation.checkpoint_faults import CheckpointFaults
 from tests.simulation.control import ControlPlane, own_directory
 from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, simulated_hosts
@@ -103,7 +104,10 @@ class StoragePlane(ControlPlane):
         self.world.start("client", self.submitter)
         self.world.on_kill = self.killed
         faults = Faults(self.world, processes, restart=list(processes), long_share=0.1)
-        faults.add(*StorageFaults(self.world, processes).kinds(), faults.clock_jumps)
+        at_checkpoints = CheckpointFaults(self.world, self.hosts, processes)
+        faults.add(*StorageFaults(self.world, processes).kinds(), faults.clock_jumps, *at_checkpoints.kinds())
+        if not self.registry:
+            faults.add(at_checkpoints.damage)
         faults.plan(0.5, self.fault_seconds, MOST_FAULTS)
         while self.submitted < self.run_count and not self.world.problems:
             await asyncio.sleep(0.5)

@@ -25,6 +25,7 @@ from runspine.wire.v1.facts_pb2 import Commit, Fact
 from runspine.wire.v1.run_pb2 import COMPLETED, Run
 from tests.model.trace import Trace, problems, traces
 from tests.simulation.hosts import Hosts
+from tests.simulation.precedence import check_precedence
 from tests.simulation.training import Training
 from tests.simulation.world import Connected, World, settings_of
 
@@ -104,6 +105,7 @@ class StorageVerdict:
         for trace in found.values():
             for each in problems(trace):
                 self.world.problem(f"model: {each}")
+        check_precedence(self.world, self.hosts)
         if self._archive:
             await self._check_telemetry(connected, settings, found)
         if self._registry:

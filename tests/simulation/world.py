@@ -20,6 +20,7 @@ from runspine.eventlog.connection import NatsAccount, NatsConnection
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from tests.simulation.clocks import simulated_clocks
+from tests.simulation.costs import counted_reads
 from tests.simulation.loop import NODE, Node, SimulatedLoop
 from tests.simulation.nats.client import SimulatedClient
 from tests.simulation.nats.cluster import Cluster
@@ -115,7 +116,7 @@ class World:
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
         """Run the schedule. Raises StuckError when it is not done within so many virtual seconds."""
-        with simulated_clocks(self.loop, self.plan.seed), observed(self.reach):
+        with simulated_clocks(self.loop, self.plan.seed), observed(self.reach), counted_reads(self.problem):
             task = self.loop.spawn(self.loop.add_node("main"), main(), "main")
             self.loop.run_until(task, seconds)
         for crash in self.loop.crashes:

@@ -292,6 +292,8 @@ class Api:
             store, applied = group.store, group.applied[leader.name]
             if leader is not group.leader:
                 self.cluster.reached("nats.read_from_deposed_leader")
+                of = body.get("last_by_subj") or body.get("next_by_subj", "")
+                self.cluster.old_answers.append((self.cluster.loop.now, of))
             if "last_by_subj" in body:
                 found = store.newest(body["last_by_subj"], applied)
             else:

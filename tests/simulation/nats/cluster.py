@@ -82,6 +82,8 @@ class Cluster:
         self.stalled: set[str] = set()
         # Called with the leader that takes the next append, once.
         self.on_append: Callable[[Server], None] | None = None
+        # When a deposed leader answered a read, and of which subject.
+        self.old_answers: list[tuple[float, str]] = []
         self._wires = 0
         self._clients = 0
         self._exact: dict[str, list[SimulatedSubscription]] = {}
