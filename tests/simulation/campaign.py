@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runspine.eventlog.server_errors import TABLE, Verdict
 from tests.simulation.control import run_control_schedule
+from tests.simulation.launching import run_launcher_schedule
 from tests.simulation.log_writers import run_log_schedule
 from tests.simulation.plan import Plan, parse_plan, shrink
 from tests.simulation.reinjected import INJECTIONS
@@ -22,6 +23,7 @@ from tests.simulation.world import World, discard_garbage, quiet
 KINDS: dict[str, Callable[[Plan, bool], World]] = {
     "artifacts": run_artifacts_schedule,
     "control": run_control_schedule,
+    "launcher": run_launcher_schedule,
     "log": run_log_schedule,
     "telemetry": run_telemetry_schedule,
 }
@@ -74,6 +76,18 @@ EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
         "run.FAILED",
         "run.more_than_one_attempt",
         "worker.survivor_ended",
+    ),
+    "launcher": (
+        "attempt.fenced",
+        "engine.away",
+        "engine.cancelled",
+        "engine.exists_already",
+        "engine.launched",
+        "engine.launched_again",
+        "lease.GiveUp",
+        "run.COMPLETED",
+        "run.FAILED",
+        "run.more_than_one_attempt",
     ),
     "log": (
         "command.ConflictError",

@@ -29,6 +29,7 @@ class CheckpointFaults:
         self._world = world
         self._hosts = hosts
         self._processes = processes
+        self._workers = [name for name in processes if name.startswith("worker")]
 
     def kinds(self) -> list[Strike]:
         return [self._kill_at_once, self._strand, self._drop, self._hold_up, self._hold_up]
@@ -77,12 +78,11 @@ class CheckpointFaults:
         stores the checkpoint only then."""
         delay, away = chance.uniform(0.1, 1.0), chance.uniform(*LONG_SECONDS)
         loop, link = self._world.loop, self._world.s3
-        others = [name for name in self._processes if name.startswith("worker")]
 
         def strike(worker: str) -> None:
             self._world.cluster.stalled.add(TELEMETRY)
             link.down = True
-            for name in others:
+            for name in self._workers:
                 loop.after(delay, self._kill, name, away if name == worker else away + 8.0)
             loop.after(delay + 1.0, self._world.cluster.stalled.discard, TELEMETRY)
             loop.after(delay + away + chance.uniform(0.5, 4.0), setattr, link, "down", False)
@@ -92,7 +92,9 @@ class CheckpointFaults:
 
     def _hold_up(self, chance: Random) -> str:
         """S3 takes nothing for some seconds, and the worker is killed meanwhile: the checkpoint is stored
-        when the next attempt has begun without it."""
+        when the next attempt has begun without it. Now and then that one is lost as well."""
+        again = chance.random() < 0.6
+        after = chance.uniform(0.2, 1.2)
         delay, pause = chance.uniform(*SOON_SECONDS), chance.uniform(*DOWN_SECONDS)
         seconds = delay + pause + chance.uniform(*TROUBLE_SECONDS)
 
@@ -100,15 +102,26 @@ class CheckpointFaults:
             self._world.s3.failing = True
             self._world.loop.after(delay, self._kill, worker, pause)
             self._world.loop.after(seconds, setattr, self._world.s3, "failing", False)
+            for name in self._workers if again else ():
+                self._world.loop.after(seconds + after, self._kill, name, pause)
 
         self._at_next(strike)
         return "checkpoint_held_up"
 
     def damage(self, chance: Random) -> str:
-        """A stored file cannot be read any more: the server replies 500 for it."""
-        objects = self._world.s3.model.objects
-        keys = [key for key in sorted(objects) if key.startswith(ARTIFACTS_PREFIX)]
-        if not keys:
-            return "nothing_to_damage"
-        objects[chance.choice(keys)].unreadable = True
+        """A checkpoint that was just stored cannot be read any more, the server replies 500 for it; and its
+        worker is killed. The next attempt makes the same bytes again."""
+        delay, pause = chance.uniform(0.2, 1.0), chance.uniform(*DOWN_SECONDS)
+
+        def strike(worker: str) -> None:
+            self._world.loop.after(delay, self._damage_newest)
+            self._world.loop.after(delay, self._kill, worker, pause)
+
+        self._at_next(strike)
         return "object_damaged"
+
+    def _damage_newest(self) -> None:
+        objects = self._world.s3.model.objects
+        stored = [one for key, one in objects.items() if key.startswith(ARTIFACTS_PREFIX)]
+        if stored:
+            max(stored, key=lambda one: one.modified).unreadable = True

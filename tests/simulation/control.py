@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -73,18 +74,14 @@ class Recorded:
 class KeptMeeting(Meeting):
     """Keeps every request with a key: a client repeats those that were not answered."""
 
-    def __init__(self) -> None:
-        super().__init__(_spec)
+    def __init__(self, spec: Callable[[int], RunSpec]) -> None:
+        super().__init__(spec)
         self.requests: list[wire.SubmitRequest] = []
 
     def new_request(self) -> wire.SubmitRequest:
         request = super().new_request()
         self.requests.append(request)
         return request
-
-
-def _spec(number: int) -> RunSpec:
-    return RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=2, backoff_seconds=0.1))
 
 
 class SimulatedCaller(Caller):
@@ -107,13 +104,16 @@ class ControlPlane:
         self.exchange = Exchange(world)
         self.hosts = Hosts(world)
         self.recorded = Recorded()
-        self.meeting = KeptMeeting()
+        self.meeting = KeptMeeting(self.spec)
         self.long = not world.plan.short
         self.calling = CLIENT_COUNTS[self.long]
         self.fault_seconds = FAULT_SECONDS[self.long]
         self.submitted_again = False
         # All that happens is that no heartbeat is stored, for longer than a lease: no run may suffer.
         self.only_beats = world.plan.random("beats").random() < BEATS_SHARE
+
+    def spec(self, number: int) -> RunSpec:
+        return RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=2, backoff_seconds=0.1))
 
     async def main(self) -> None:
         for name in ORCHESTRATORS:
@@ -128,12 +128,19 @@ class ControlPlane:
         }
         self.world.on_kill = self.killed
         self._plan_faults(processes)
+        await self._calls_end()
+        self._verify()
+
+    async def _calls_end(self) -> None:
+        """Every client has made its calls, every key stands for a run, and every run has ended."""
         while self.calling and not self.world.problems:
             await asyncio.sleep(0.5)
         self.world.start("client-again", self.submit_again)
         while not self.submitted_again and not self.world.problems:
             await asyncio.sleep(0.5)
         await self._runs_end()
+
+    def _verify(self) -> None:
         if self.world.problems:
             return
         verdict = Verdict(self.world, self.hosts, self.recorded.calls, TIMEOUTS.lost_after)
@@ -284,7 +291,11 @@ def own_directory() -> Any:
 def run_control_schedule(plan: Plan, trace: bool = False) -> World:
     """One schedule of the control plane."""
     world = World(plan, trace=trace)
-    plane = ControlPlane(world)
+    return run_plane(world, ControlPlane(world))
+
+
+def run_plane(world: World, plane: ControlPlane) -> World:
+    """A schedule without S3."""
     world.s3.down = True
     with own_directory(), simulated_hosts(plane.hosts), answering(world.s3.send):
         try:

@@ -167,10 +167,14 @@ class Hosts:
         if node.alive:
             self.world.loop.within(node, trainer.ended)
 
-    def worker_killed(self, name: str) -> None:
-        """A reaper ends the trainer with its worker, unless it is stopped itself."""
+    def worker_killed(self, name: str, *, at_once: bool = False) -> None:
+        """A reaper ends the trainer with its worker, unless it is stopped itself. `at_once` with its host."""
         for life in self.lives:
-            if life.worker == name and life.end is None and not life.stopped:
+            if life.worker != name or life.end is not None:
+                continue
+            if at_once:
+                self.end(life, TrainerExit(signal=9))
+            elif not life.stopped:
                 delay = self.world.random.uniform(0.0, 0.2)
                 self.world.loop.after(delay, self.end, life, TrainerExit(signal=9))
 
