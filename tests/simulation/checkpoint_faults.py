@@ -38,12 +38,7 @@ class CheckpointFaults:
         self._hosts.on_checkpoint = strike
 
     def _kill(self, worker: str, seconds: float) -> None:
-        world = self._world
-        if not world.nodes[worker].alive:
-            return
-        world.kill(worker)
-        world.away.append((worker, world.loop.now, world.loop.now + seconds))
-        world.loop.after(seconds, world.start, worker, self._processes[worker])
+        self._world.restart(worker, seconds, self._processes[worker])
 
     def _kill_at_once(self, chance: Random) -> str:
         """The worker is killed while it may have the checkpoint on its disk, and not yet the steps."""

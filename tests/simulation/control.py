@@ -155,6 +155,7 @@ class ControlPlane:
             self.hosts.seconds = (STALL_SECONDS, STALL_SECONDS + 10.0)
             self.world.loop.after(chance.uniform(0.5, 1.5), faults.stall_beats, STALL_SECONDS)
             return
+        faults.add(self._stop_a_reaper, self._stop_a_reaper)
         faults.add(lambda chance: faults.clock_ahead(chance, WORKERS))
         faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
         faults.plan(0.2, self.fault_seconds)
@@ -259,6 +260,14 @@ class ControlPlane:
                 else:
                     break
         self.submitted_again = True
+
+    def _stop_a_reaper(self, chance: Random) -> str:
+        """The next trainer's reaper is stopped, as by a debugger, and its worker is restarted soon."""
+        loop, delay, pause = self.world.loop, chance.uniform(0.1, 2.0), chance.uniform(0.05, 2.0)
+        self.hosts.on_stopped = lambda worker: loop.after(
+            delay, self.world.restart, worker, pause, self.worker
+        )
+        return "reaper_stopped"
 
     async def _runs_end(self) -> None:
         """Every run comes to its end once the faults are over."""

@@ -41,6 +41,7 @@ class Faults:
             self._freeze_server,
             self._isolate_server,
             self._depose,
+            self._depose,
             self._step_down,
             self._lag,
             self._fill,
@@ -91,8 +92,11 @@ class Faults:
 
     def _depose(self, chance: Random) -> str:
         """A leader hangs, or is cut off, until there is another, and comes back soon after."""
-        groups = list(self._world.cluster.streams.values())[:2]
-        group = chance.choice(groups) if groups else self._world.cluster.meta
+        group = max(
+            self._world.cluster.streams.values(),
+            key=lambda group: group.store.last * chance.random(),
+            default=self._world.cluster.meta,
+        )
         leader = group.leader
         if leader is None or group.alone:
             return "nobody_to_depose"
@@ -100,7 +104,7 @@ class Faults:
             self._world.cluster.freeze(leader, 30.0)
         else:
             self._world.cluster.isolate(leader, clients=[])
-        self._return_soon(group, leader, chance.uniform(0.0, 2.5))
+        self._return_soon(group, leader, chance.choice((0.0, 0.3, 2.5)) * chance.random())
         return "leader_deposed"
 
     def _return_soon(self, group: Group, leader: Server, delay: float) -> None:

@@ -37,7 +37,7 @@ RUNNER = "simulated"
 TRAINING_SECONDS = (0.05, 5.0)
 # A trainer whose reaper is stopped, as by a debugger, trains on after its worker was killed.
 STOPPED_SHARE = 0.1
-STOPPED_SECONDS = (5.0, 30.0)
+STOPPED_SECONDS = (15.0, 40.0)
 FAILING_SHARE = 0.3
 # What asking an interpreter gives; a process for each worker would cost more than the schedule.
 PROBED = provenance.Interpreter("3.11.0", b"package==1\n")
@@ -118,6 +118,8 @@ class Hosts:
     trainings: list[Training] = field(default_factory=list)
     # Called with the worker of the trainer that writes the next checkpoint, once.
     on_checkpoint: Callable[[str], None] | None = None
+    # Called with the worker of the next trainer, once; its reaper is stopped.
+    on_stopped: Callable[[str], None] | None = None
     # How long trainers live that write nothing.
     seconds: tuple[float, float] = TRAINING_SECONDS
     _trainers: dict[int, tuple[Any, SimulatedTrainer]] = field(default_factory=dict)
@@ -130,7 +132,10 @@ class Hosts:
         await asyncio.sleep(random.uniform(0.01, 0.1))
         run_id, attempt = environment["RUNSPINE_RUN_ID"], int(environment["RUNSPINE_ATTEMPT"])
         directory = environment["RUNSPINE_RUN_DIR"]
-        stopped = random.random() < STOPPED_SHARE
+        strike, self.on_stopped = self.on_stopped, None
+        stopped = strike is not None or random.random() < STOPPED_SHARE
+        if strike is not None:
+            strike(here())
         life = Life(run_id, attempt, here(), directory, self.world.loop.now, stopped)
         trainer = SimulatedTrainer(self, life)
         self.lives.append(life)

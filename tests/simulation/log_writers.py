@@ -176,7 +176,7 @@ class LogWriters:
             took = self.world.loop.now - began
             if self.only_follower and took > MAX_WRITE_SECONDS:
                 self.world.problem(f"a write waited {took:.1f} s for a frozen follower")
-            await asyncio.sleep(chance.choice((0.0, 0.01, 0.3, 0.6)))
+            await asyncio.sleep(chance.choice((0.0, 0.01, 0.3, 0.6, 2.0)))
 
     async def _reserve(self, log: EventLog) -> None:
         """The same keys at every process, as a client that repeats its submit elsewhere."""

@@ -106,6 +106,13 @@ class World:
                 if wire.client.node is node:
                     wire.client.vanish()
 
+    def restart(self, name: str, seconds: float, process: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """kill -9 of a process, and its next start after so many seconds. Nothing when it is down already."""
+        if self.nodes[name].alive:
+            self.kill(name)
+            self.away.append((name, self.loop.now, self.loop.now + seconds))
+            self.loop.after(seconds, self.start, name, process)
+
     @asynccontextmanager
     async def connected(self, name: str) -> AsyncIterator[Connected]:
         """A connection of the process that runs now, with publisher and log."""
