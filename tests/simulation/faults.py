@@ -97,6 +97,9 @@ class Faults:
             key=lambda group: group.store.last * chance.random(),
             default=self._world.cluster.meta,
         )
+        return self.depose(group, chance)
+
+    def depose(self, group: Group, chance: Random, most: float = 2.5) -> str:
         leader = group.leader
         if leader is None or group.alone:
             return "nobody_to_depose"
@@ -104,7 +107,7 @@ class Faults:
             self._world.cluster.freeze(leader, 30.0)
         else:
             self._world.cluster.isolate(leader, clients=[])
-        self._return_soon(group, leader, chance.choice((0.0, 0.3, 2.5)) * chance.random())
+        self._return_soon(group, leader, chance.uniform(0.0, most))
         return "leader_deposed"
 
     def _return_soon(self, group: Group, leader: Server, delay: float) -> None:

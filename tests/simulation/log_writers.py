@@ -37,6 +37,11 @@ GROWN_SHARE = 0.1
 # connected to that server, which takes three seconds to notice, and another may be first each time.
 FOLLOWER_SHARE = 0.08
 FREEZE_AT = 0.5
+# How often a leader that is deposed and comes back is all that happens, to twice as many calls.
+DEPOSED_SHARE = 0.15
+PAUSES = (0.0, 0.01, 0.3, 0.6, 2.0)
+QUICK_PAUSES = (0.0, 0.01, 0.1)
+DEPOSED_AT = (0.3, 1.0)
 FREEZE_SECONDS = 12.0
 MAX_WRITE_SECONDS = 8.0
 VIRTUAL_SECONDS = 240.0
@@ -99,6 +104,8 @@ class LogWriters:
         self.grown = self.replicas > 1 and chance.random() < GROWN_SHARE
         # The only fault is a server that does not lead, and hangs: writes must not wait for it.
         self.only_follower = self.replicas > 1 and chance.random() < FOLLOWER_SHARE
+        self.only_deposed = self.replicas > 1 and not self.only_follower and chance.random() < DEPOSED_SHARE
+        self.share *= 2.0 if self.only_deposed else 1.0
         self._decoded: dict[str, list[tuple[int, str, Commit]]] = {}
 
     async def main(self) -> None:
@@ -111,8 +118,7 @@ class LogWriters:
         if self.only_follower:
             self.world.loop.after(FREEZE_AT, self._freeze_follower)
         else:
-            processes = dict.fromkeys(PROCESSES, self.process)
-            Faults(self.world, processes, restart=PROCESSES).plan(0.05, FAULT_SECONDS * self.share)
+            self._plan_faults()
         while len(self.done) < len(PROCESSES) and not self.world.problems:
             await asyncio.sleep(0.5)
         if self.world.problems:
@@ -120,6 +126,18 @@ class LogWriters:
         self.world.cluster.heal()
         await self._followers_catch_up()
         self.verify()
+
+    def _plan_faults(self) -> None:
+        faults = Faults(self.world, dict.fromkeys(PROCESSES, self.process), restart=PROCESSES)
+        if not self.only_deposed:
+            faults.plan(0.05, FAULT_SECONDS * self.share)
+            return
+        chance = self.world.plan.random("deposed")
+        at = chance.uniform(*DEPOSED_AT)
+        self.world.loop.after(
+            at,
+            lambda: self.world.reach(f"fault.{faults.depose(self.world.cluster.streams[RUNS], chance, 0.4)}"),
+        )
 
     def _freeze_follower(self) -> None:
         group = self.world.cluster.streams.get(RUNS)
@@ -176,7 +194,7 @@ class LogWriters:
             took = self.world.loop.now - began
             if self.only_follower and took > MAX_WRITE_SECONDS:
                 self.world.problem(f"a write waited {took:.1f} s for a frozen follower")
-            await asyncio.sleep(chance.choice((0.0, 0.01, 0.3, 0.6, 2.0)))
+            await asyncio.sleep(chance.choice(QUICK_PAUSES if self.only_deposed else PAUSES))
 
     async def _reserve(self, log: EventLog) -> None:
         """The same keys at every process, as a client that repeats its submit elsewhere."""

@@ -153,8 +153,7 @@ def quiet() -> Iterator[None]:
     """No logging, and no garbage collection within a schedule: it would run what a killed process left."""
     before, hook = structlog.get_config(), sys.unraisablehook
     silence()
-    gc.collect()
-    gc.freeze()
+    discard_garbage()
     gc.disable()
     try:
         yield
