@@ -30,6 +30,8 @@ KINDS: dict[str, Callable[[Plan, bool], World]] = {
 # Schedules that are run to shrink one.
 SHRINK_TRIES = 120
 KEPT_SEEDS = Path(__file__).with_name("kept_seeds.txt")
+# Below this many schedules of a kind, a branch that was not reached is no news.
+ENOUGH = 1000
 # What each kind of schedule must reach; a long campaign that misses one has not searched.
 EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
     "artifacts": (
@@ -132,7 +134,8 @@ class Report:
     schedules: Counter[str] = field(default_factory=Counter)
     callbacks: int = 0
     virtual_seconds: float = 0.0
-    reached: Counter[str] = field(default_factory=Counter)
+    # By kind of schedule and branch.
+    reached: Counter[tuple[str, str]] = field(default_factory=Counter)
     failed: list[tuple[Plan, list[str]]] = field(default_factory=list)
     seconds: float = 0.0
     # Of processors: what a machine that is busy with other work does not change.
@@ -142,7 +145,7 @@ class Report:
         self.schedules[world.plan.kind] += 1
         self.callbacks += world.loop.callbacks
         self.virtual_seconds += world.loop.now
-        self.reached.update(world.reached)
+        self.reached.update({(world.plan.kind, branch): times for branch, times in world.reached.items()})
         if world.problems:
             self.failed.append((world.plan, world.problems))
 
@@ -154,10 +157,13 @@ class Report:
         self.failed += other.failed
         self.cpu_seconds += other.cpu_seconds
 
-    def missed(self) -> list[str]:
-        """Branches that no schedule has reached."""
-        expected = {branch for kind in self.schedules for branch in EXPECTED_BRANCHES[kind]}
-        return sorted(branch for branch in expected if not self.reached[branch])
+    def missed(self) -> dict[str, list[str]]:
+        """Branches that no schedule has reached, by the kind that should have."""
+        missed = {
+            kind: sorted(branch for branch in EXPECTED_BRANCHES[kind] if not self.reached[kind, branch])
+            for kind in self.schedules
+        }
+        return {kind: branches for kind, branches in missed.items() if branches}
 
 
 def injection(name: str) -> AbstractContextManager[None]:

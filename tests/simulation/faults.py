@@ -17,6 +17,8 @@ Process = Callable[[], Coroutine[Any, Any, None]]
 Strike = Callable[[Random], str]
 MOST_FAULTS = 6
 MOST_SHORT_FAULTS = 3
+# Errors at a time that requests are refused with.
+REFUSED_WITH = 6
 # After the last fault everything works again, in short schedules and in long ones.
 HEALED_SECONDS = (4.0, 10.0)
 LONG_SECONDS = (16.0, 25.0)
@@ -133,10 +135,10 @@ class Faults:
         return "disk_full"
 
     def _refuse(self, chance: Random) -> str:
-        """The cluster answers some requests with one error that calls for a retry, stored or not."""
-        code = chance.choice([code for code, row in TABLE.items() if row.verdict is Verdict.RETRY])
-        self._world.cluster.refusing = TABLE[code]
-        self._world.loop.after(chance.uniform(0.2, 3.0), setattr, self._world.cluster, "refusing", None)
+        """The cluster answers some requests with errors that call for a retry, stored or not."""
+        rows = [row for row in TABLE.values() if row.verdict is Verdict.RETRY]
+        self._world.cluster.refusing = chance.sample(rows, REFUSED_WITH)
+        self._world.loop.after(chance.uniform(0.2, 3.0), setattr, self._world.cluster, "refusing", [])
         return "requests_refused"
 
     def beats_stall(self, chance: Random) -> str:

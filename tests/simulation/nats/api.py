@@ -93,10 +93,10 @@ class Api:
 
     def _refused(self, call: str) -> dict[str, Any] | None:
         """The error that a call meets while the cluster is in trouble."""
-        row = self.cluster.refusing
-        if row is None or call not in row.calls.split() or self.cluster.random.random() > REFUSED_SHARE:
+        rows = [row for row in self.cluster.refusing if call in row.calls.split()]
+        if not rows or self.cluster.random.random() > REFUSED_SHARE:
             return None
-        return failure(row.code)
+        return failure(self.cluster.random.choice(rows).code)
 
     def reply(self, server: Server, request: Request, answer: dict[str, Any]) -> None:
         if error := answer.get("error"):

@@ -77,8 +77,8 @@ class Cluster:
         self.streams: dict[str, Group] = {}
         self.consumers: dict[tuple[str, str], Consumer] = {}
         self.api = Api(self)
-        # An error that some requests are answered with for now, and streams that store nothing for now.
-        self.refusing: ServerError | None = None
+        # Errors that some requests are answered with for now, and streams that store nothing for now.
+        self.refusing: list[ServerError] = []
         self.stalled: set[str] = set()
         # Called with the leader that takes the next append, once.
         self.on_append: Callable[[Server], None] | None = None
