@@ -59,6 +59,10 @@ class Faults:
         """Faults that only some kinds of schedules have; one that is given twice is twice as frequent."""
         self._kinds += kinds
 
+    def aim_at_appends(self) -> None:
+        """Most faults are replies that are lost: with one replica nothing else makes an append doubtful."""
+        self._kinds += [self._strike_in_flight] * len(self._kinds)
+
     def plan(self, start: float, end: float, most: int = MOST_FAULTS) -> None:
         """Put up to so many faults on the clock; all are over some seconds after the end."""
         plan = self._world.plan

@@ -129,6 +129,8 @@ class LogWriters:
 
     def _plan_faults(self) -> None:
         faults = Faults(self.world, dict.fromkeys(PROCESSES, self.process), restart=PROCESSES)
+        if self.replicas == 1:
+            faults.aim_at_appends()
         if not self.only_deposed:
             faults.plan(0.05, FAULT_SECONDS * self.share)
             return
