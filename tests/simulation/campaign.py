@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runspine.eventlog.server_errors import TABLE, Verdict
 from tests.simulation.control import run_control_schedule
-from tests.simulation.launching import run_launcher_schedule
+from tests.simulation.launcher.schedule import run_launcher_schedule
 from tests.simulation.log_writers import run_log_schedule
 from tests.simulation.plan import Plan, parse_plan, shrink
 from tests.simulation.reinjected import INJECTIONS

@@ -38,7 +38,7 @@ GROWN_SHARE = 0.1
 FOLLOWER_SHARE = 0.08
 FREEZE_AT = 0.5
 # How often a leader that is deposed and comes back is all that happens, to twice as many calls.
-DEPOSED_SHARE = 0.15
+DEPOSED_SHARE = 0.25
 PAUSES = (0.0, 0.01, 0.3, 0.6, 2.0)
 QUICK_PAUSES = (0.0, 0.01, 0.1)
 DEPOSED_AT = (0.3, 1.0)

@@ -20,9 +20,9 @@ from runspine.tasks import run_together
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.simulation.control import CLIENTS, ORCHESTRATORS, ControlPlane, run_plane
-from tests.simulation.engine import Engine, ModelLauncher
 from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, SimulatedRunner
+from tests.simulation.launcher.engine import Engine, ModelLauncher
 from tests.simulation.plan import Plan
 from tests.simulation.world import World, here, settings_of
 
