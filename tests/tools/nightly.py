@@ -77,7 +77,7 @@ def parts(seconds: int) -> list[Part]:
             missing_network,
         ),
         Part("model of claims", ("-m", "tests.model", "--faults", "3"), missing_spin),
-        Part("simulation", ("-m", "tests.simulation", "--seconds", searched, "--jobs", "2")),
+        Part("simulation", ("-m", "tests.simulation", "--night", "--seconds", searched, "--jobs", "2")),
         Part("faults found again", ("-m", "tests.simulation", "--table", "--seconds", "600")),
         Part("fuzz", ("-m", "tests.fuzz", "--seconds", fuzzed)),
         Part("learning", ("-m", "runspine.bench.trainers.learn", "--short", "--folder", "build/learn")),
