@@ -5,7 +5,6 @@ Each search is a process of its own, because the order of sets of text is part o
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,8 +15,8 @@ from tests.kit.paths import ROOT
 from tests.simulation.campaign import kept_seeds
 
 SEARCH_SECONDS = 60
-# New seeds on each day; a failing one is printed with the command that replays it.
-FIRST_SEED = 1_000_000 + int.from_bytes(os.urandom(3), "big")
+# The same schedules in every run, as many as there is time for; `make nightly` searches new ones.
+FIRST_SEED = 1_000_000
 
 
 def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +25,7 @@ def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_no_schedule_breaks_a_promise() -> None:
-    found = simulation("--seconds", str(SEARCH_SECONDS), "--first", str(FIRST_SEED))
+    found = simulation("--seconds", str(SEARCH_SECONDS), "--first", str(FIRST_SEED), "--jobs", "1")
     assert found.returncode == 0, found.stdout + found.stderr
     assert "0 violations" in found.stdout
 

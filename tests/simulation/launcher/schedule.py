@@ -13,6 +13,8 @@ from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY
 from runspine.services.launcher.core.runs import OpenRuns
 from runspine.services.launcher.edges.reconciler import PoolReconciler
 from runspine.services.launcher.pools import Pool
+from runspine.services.worker.process.sandbox import find_sandbox
+from runspine.services.worker.process.sandbox_plan import SandboxPolicy
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.worker import Worker
 from runspine.storage.file_blobs import FileBlobs
@@ -118,7 +120,9 @@ class LaunchedPlane(ControlPlane):
             link, log = connected.link, connected.log
             await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, BEATS, timeout=float("inf"))
             runners: Any = {RUNNER: SimulatedRunner()}
-            await Worker(settings, link, log, connected.publisher, FileBlobs(settings), runners).serve()
+            bare = find_sandbox("off", SandboxPolicy(settings.worker_dir))
+            files = FileBlobs(settings)
+            await Worker(settings, link, log, connected.publisher, files, runners, bare).serve()
 
     def killed(self, name: str) -> None:
         """A pod's processes end with it, whatever their state."""
