@@ -19,8 +19,8 @@ help:
 run: $(VENV)/.stack ## install, start everything here, train a small run and show it
 	$(BIN)/runspine train examples/ppo_cartpole.yaml --set total_steps=100_000
 
-# Tests wait for processes much of the time, so more of them than cores run at once. Afterwards, chaos, and then
-# promises in seconds with nothing else running. Each test runs once.
+# Tests wait for processes much of the time, so more of them than cores run at once; promises in seconds follow, with
+# nothing else running. Each test runs once.
 JOBS ?= 4
 # The tests of a file share a stack and stay together, in the order of folders: unit tests fill the gaps at the end.
 SHARED := --dist loadfile --no-loadscope-reorder
@@ -28,8 +28,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 test: $(VENV)/.dev ## run the tests (ten minutes on two cores)
-	$(BIN)/python -m pytest -q -m "not chaos and not alone and not long" -n $(JOBS) $(SHARED)
-	$(BIN)/python -m pytest -q -m "chaos and not long" -n 2 $(SHARED) tests/chaos
+	$(BIN)/python -m pytest -q -m "not alone and not long" -n $(JOBS) $(SHARED)
 	$(BIN)/python -m pytest -q -m "alone and not long" $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 
 # Lines and branches of the pure core (pyproject.toml names it) that the unit tests execute.

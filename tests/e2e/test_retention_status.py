@@ -27,11 +27,11 @@ from tests.kit.paths import ROOT
 from tests.kit.stack import Shell
 from tests.kit.waiting import until
 
+pytestmark = pytest.mark.long
+
 PARTS = {"nats", "s3", "orchestrator", "artifacts", "worker"}
 TRAINER = """
 import json, os, pathlib
-
-pytestmark = pytest.mark.long
 folder = pathlib.Path(os.environ["RUNSPINE_RUN_DIR"])
 for number in range(5):
     name = f"episode-{number}.mp4"

@@ -14,6 +14,8 @@ import pytest
 from tests.kit.background_stack import Shell, stack
 from tests.kit.worker import is_alive
 
+pytestmark = pytest.mark.long
+
 SLOW = "import time\nfor n in range({0}): print(n, flush=True); time.sleep(0.1)"
 MEASURES = """
 import json, os
@@ -43,8 +45,6 @@ for _ in range(6000): time.sleep(0.1)
 """
 FILMS = """
 import gymnasium as gym
-
-pytestmark = pytest.mark.long
 env = gym.make("CartPole-v1", render_mode="rgb_array")
 env = gym.wrappers.RecordVideo(env, "videos", episode_trigger=lambda n: True)
 for n in range(3):

@@ -17,10 +17,10 @@ import pytest
 from tests.kit.environment import clean_environment
 from tests.kit.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 TRAINER = """
 import json, os, time
-
-pytestmark = pytest.mark.long
 params = json.loads(os.environ["RUNSPINE_PARAMS"])
 if params["x"] > 90: raise SystemExit("x is too large")
 height = -((params["x"] - 3) ** 2) - 0.01 * int(os.environ["RUNSPINE_SEED"])

@@ -109,7 +109,12 @@ async def test_a_batch_that_the_server_cannot_take_is_reported_and_nothing_hangs
     await bench.shipper.leave()
     # What could not be sent is still there to be looked at.
     assert bench.spools.names() == [f"{bench.run_id}.1"]
-    assert await bench.numbers() == [1, 2, 3]
+
+    async def stored() -> bool:
+        return await bench.numbers() == [1, 2, 3]
+
+    # What had been sent before is stored, now or soon.
+    await eventually(stored)
 
 
 async def test_what_is_left_behind_goes_on_where_it_stopped(bench: Bench, nats_server: NatsServer) -> None:
