@@ -231,7 +231,7 @@ class LogWriters:
         alive = [node for node in self.world.nodes.values() if node.alive]
         end = self.world.cluster.streams[RUNS].store.last
         until = self.world.loop.now + 30.0
-        while sum(bool(seen) and seen[-1] >= end for seen in self.ledger.followed) < len(alive):
+        while sum((seen[-1] if seen else 0) >= end for seen in self.ledger.followed) < len(alive):
             if self.world.loop.now > until:
                 self.world.problem("a reader of the log does not reach its end")
                 return

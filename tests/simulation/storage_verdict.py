@@ -21,7 +21,7 @@ from runspine.services.telemetry.edges.segment_store import SegmentStore
 from runspine.services.telemetry.settings import TelemetrySettings
 from runspine.storage.ranged_blobs import RangedS3Blobs
 from runspine.wire.v1.artifacts_pb2 import CORRUPT, ERASED, PRUNED, Artifact
-from runspine.wire.v1.facts_pb2 import Commit, Fact
+from runspine.wire.v1.facts_pb2 import LOST, Commit, Fact
 from runspine.wire.v1.run_pb2 import COMPLETED, Run
 from tests.model.trace import Trace, problems, traces
 from tests.simulation.hosts import Hosts
@@ -74,12 +74,21 @@ class StorageVerdict:
         return left
 
     def _unstored(self) -> list[tuple[str, str]]:
-        """Files of trainers that came to their end, neither stored nor given up."""
+        """Files of trainers whose end their worker has seen, neither stored nor given up.
+
+        What a trainer announced to a worker that was killed at that moment is made again by the next attempt,
+        unless the run was cancelled.
+        """
         stored, given_up = self._concluded()
+        lost = {
+            (run_id, fact.attempt_exited.attempt)
+            for run_id, fact in self._facts(ATTEMPTS)
+            if fact.attempt_exited.outcome == LOST
+        }
         return [
             (training.trainer.life.run_id, digest)
             for training in self.hosts.trainings
-            if training.finished
+            if training.finished and (training.trainer.life.run_id, training.trainer.life.attempt) not in lost
             for digest in training.announced
             if (training.trainer.life.run_id, digest) not in stored | given_up
         ]
