@@ -58,6 +58,13 @@ class ServiceSettings(BaseSettings):
     )
     nats_user: str = Field("", description="NATS user of this service")
     nats_password: SecretStr = Field(SecretStr(""), description="password of that user")
+    log_root: str = Field(
+        "", description="public root key in hex under which the log is verified, several separated by commas"
+    )
+    signing_key: SecretStr = Field(
+        SecretStr(""),
+        description="key that signs this service's commits, from `runspine signers make`",
+    )
     s3_endpoint: Address = Field("127.0.0.1:8333", description="host:port of the S3 server")
     s3_access_key: str = Field("", description="S3 access key")
     s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key")

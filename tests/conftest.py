@@ -31,6 +31,9 @@ if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
 settings.register_profile("runspine", deadline=None)
 settings.load_profile("runspine")
 
+# Envs of the tests are replayed, here and in stacks of theirs.
+os.environ["RUNSPINE_ENV_MODULES"] = "tests,far_envs,nowhere_to_be_found"
+
 # Tests that run at the same time start their stacks on ports of their own.
 if worker := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):
     first = 10_000 + int(worker) % 8 * 1_500

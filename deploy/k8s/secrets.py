@@ -20,6 +20,8 @@ BUCKET = "runspine"
 # Services that speak to NATS, and to S3.
 ON_NATS = ("orchestrator", "telemetry", "artifacts", "janitor", "worker", "launcher")
 ON_S3 = ("orchestrator", "telemetry", "artifacts", "janitor", "worker")
+# Services that write facts, which they sign.
+SIGNING = ("orchestrator", "artifacts", "janitor", "worker")
 # What workers pass on to runs that ask for it; a secret is made of those that .env has.
 FOR_TRAINERS = (
     "WANDB_API_KEY",
@@ -60,6 +62,9 @@ def secrets(variables: dict[str, str], tokens: str, namespace: str) -> list[dict
         if service in ON_S3:
             values["RUNSPINE_S3_ACCESS_KEY"] = variables[f"RUNSPINE_S3_{service.upper()}_ACCESS_KEY"]
             values["RUNSPINE_S3_SECRET_KEY"] = variables[f"RUNSPINE_S3_{service.upper()}_SECRET_KEY"]
+        values["RUNSPINE_LOG_ROOT"] = variables["RUNSPINE_LOG_ROOT"]
+        if service in SIGNING:
+            values["RUNSPINE_SIGNING_KEY"] = variables[f"RUNSPINE_SIGNING_{service.upper()}_KEY"]
         found.append(secret(f"runspine-{service}", values, namespace))
     page = {
         "RUNSPINE_TOKEN": variables["RUNSPINE_DASHBOARD_TOKEN"],

@@ -17,6 +17,7 @@ from runspine.eventlog.connection import NatsAccount, NatsConnection
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.permissions import inbox_of
 from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.signing import Keyring, SigningKey
 from runspine.settings import ServiceSettings
 from runspine.storage.artifact_blobs import ArtifactS3Blobs
 
@@ -62,6 +63,8 @@ def embedded_site(home: Home, credentials: Credentials, addresses: Mapping[str, 
             "nats_url": f"nats://{addresses['nats']}",
             "nats_user": ADMIN,
             "nats_password": credentials.nats[ADMIN],
+            "log_root": credentials.log_root,
+            "signing_key": credentials.root_key,
             "s3_endpoint": addresses["s3"],
             "s3_access_key": credentials.s3_access_key,
             "s3_secret_key": credentials.s3_secret_key,
@@ -69,6 +72,13 @@ def embedded_site(home: Home, credentials: Credentials, addresses: Mapping[str, 
             "s3_sync_dir": home.s3,
         }
     )
+
+
+def _log(link: NatsConnection, publisher: Publisher, settings: ServiceSettings) -> JetStreamLog:
+    """The log; with the operator's root key as the signing key, subjects can be released."""
+    key = settings.signing_key.get_secret_value()
+    keyring = Keyring.parse(settings.log_root)
+    return JetStreamLog(link, publisher, keyring=keyring, key=SigningKey.parse(key) if key else None)
 
 
 @contextlib.asynccontextmanager
@@ -90,4 +100,4 @@ async def open_site(settings: ServiceSettings) -> AsyncIterator[OpenSite]:
             why = link.last_error or "no answer"
             raise UnreachableError(f"NATS at {account.url} as user {account.user!r}: {why}") from error
         publisher = await stack.enter_async_context(Publisher(link))
-        yield OpenSite(link, publisher, JetStreamLog(link, publisher), ArtifactS3Blobs(settings))
+        yield OpenSite(link, publisher, _log(link, publisher, settings), ArtifactS3Blobs(settings))

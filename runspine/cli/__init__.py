@@ -157,8 +157,14 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         ),
     },
     "Log and maintenance": {
+        "signers": CommandEntry(
+            "runspine.cli.commands.stack.signers:signers", "List, make and revoke the keys that sign commits."
+        ),
         "events": CommandEntry(
             "runspine.cli.commands.stack.events:events", "Tail, verify and export the event log."
+        ),
+        "audit": CommandEntry(
+            "runspine.cli.commands.stack.audit:audit", "Show who called what, and what was refused."
         ),
         "backup": CommandEntry(
             "runspine.cli.commands.stack.backup:backup", "Back up the whole system to a folder or a file."

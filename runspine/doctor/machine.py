@@ -158,16 +158,23 @@ def _cgroup() -> Check:
 
 def _sandbox() -> Check:
     name = "sandbox"
-    if shutil.which("bwrap") is None:
-        return Check(name, "note", "no bubblewrap; trainers share the worker's view of this machine")
-    tried = ["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "true"]
+    unshared = ("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc")
+    # CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID
+    unshare = "import ctypes; exit(ctypes.CDLL(None).unshare(0x30020000) != 0)"
+    namespaces = [sys.executable, "-I", "-c", unshare]
+    if shutil.which("bwrap") is not None and _works(["bwrap", *unshared, "true"]):
+        return Check(name, "note", "bubblewrap works: trainers are sandboxed")
+    if _works(namespaces):
+        return Check(name, "note", "user namespaces work: trainers are sandboxed")
+    why = "no user namespaces: trainers share the worker's view of this machine"
+    return Check(name, "note", f"{why}; RUNSPINE_WORKER_SANDBOX=require refuses to start such a worker")
+
+
+def _works(command: list[str]) -> bool:
     try:
-        worked = subprocess.run(tried, check=False, capture_output=True, timeout=10).returncode == 0
+        return subprocess.run(command, check=False, capture_output=True, timeout=10).returncode == 0
     except subprocess.TimeoutExpired:
-        worked = False
-    if not worked:
-        return Check(name, "note", "bubblewrap is not allowed here; trainers cannot be sandboxed")
-    return Check(name, "note", "bubblewrap works: RUNSPINE_WORKER_SANDBOX=true sandboxes trainers")
+        return False
 
 
 def _gpu() -> Check:

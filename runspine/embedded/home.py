@@ -48,6 +48,11 @@ class Home:
         return self.path / "credentials.json"
 
     @property
+    def root_key_file(self) -> Path:
+        """The root key of the log, which no service receives."""
+        return self.path / "log_root.json"
+
+    @property
     def tokens_file(self) -> Path:
         return self.path / "tokens.json"
 

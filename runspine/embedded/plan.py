@@ -30,6 +30,7 @@ FOR_CLIENTS = (
     "RUNSPINE_TELEMETRY_ADDRESS",
     "RUNSPINE_ARTIFACTS_ADDRESS",
     "RUNSPINE_TOKEN",
+    "RUNSPINE_LOG_ROOT_KEY",
     "RUNSPINE_TLS",
     "RUNSPINE_TLS_CA",
     "RUNSPINE_PASS",
@@ -150,6 +151,8 @@ def _worker(
         "RUNSPINE_WORKER_DIR": str(home.worker / worker_id),
         "RUNSPINE_WORKER_SLOTS": str(options.slots or max(1, cores() // options.workers)),
         "RUNSPINE_WORKER_POOLS": ",".join(options.pools),
+        "RUNSPINE_SANDBOX_HIDDEN": _hidden(home, os.environ),
+        **_offered_secrets(os.environ),
         # When the supervisor is killed, NATS ends with it and the worker would wait in vain; facts that it
         # could not append are in its journal.
         "RUNSPINE_DRAIN_SECONDS": "5",
@@ -203,6 +206,8 @@ def _shared(
         "RUNSPINE_S3_SYNC_DIR": str(home.s3),
         "RUNSPINE_METRICS_ADDRESS": metrics,
         "RUNSPINE_LOG_FORMAT": "json",
+        "RUNSPINE_LOG_ROOT": credentials.log_root,
+        "RUNSPINE_SIGNING_KEY": credentials.signing.get(service, ""),
     }
 
 
@@ -220,6 +225,18 @@ def trainer_environment(given: Mapping[str, str]) -> dict[str, str]:
     """Variables that a worker passes to trainers: of W&B, CUDA, the Hub, and named in RUNSPINE_PASS."""
     named = {name.strip() for name in given.get("RUNSPINE_PASS", "").split(",")}
     return {k: v for k, v in given.items() if k in named or k.startswith(FOR_TRAINERS)}
+
+
+def _hidden(home: Home, given: Mapping[str, str]) -> str:
+    """Paths that no trainer sees: the home, and those that the user names."""
+    return ",".join(filter(None, (str(home.path), given.get("RUNSPINE_SANDBOX_HIDDEN", ""))))
+
+
+def _offered_secrets(given: Mapping[str, str]) -> dict[str, str]:
+    """What RUNSPINE_PASS names may be asked for by runs, in addition to the worker's own list."""
+    if "RUNSPINE_WORKER_SECRETS" in given or not given.get("RUNSPINE_PASS"):
+        return {}
+    return {"RUNSPINE_WORKER_SECRETS": f"WANDB_*,HF_*,XMPP_PASSWORD,{given['RUNSPINE_PASS']}"}
 
 
 def source_root() -> Path | None:

@@ -10,6 +10,7 @@ from runspine.embedded.credentials import Credentials
 from runspine.embedded.home import Home, write_private
 from runspine.embedded.part import Ready, StackPart
 from runspine.embedded.ports import GRPC_OFFSET, LOOPBACK, PortBook
+from runspine.embedded.s3_certificates import grpc_security
 from runspine.storage.bucket_rights import S3Key, seaweed_identities
 
 BUCKET = "runspine"
@@ -71,10 +72,13 @@ def _command(home: Home, ports: dict[str, int]) -> list[str]:
 
 
 def _write_security(home: Home, key: str) -> None:
-    """weed reads security.toml from its working directory; without it the inner ports are open."""
+    """weed reads security.toml from its working directory; without it the inner ports are open.
+
+    Keys are for their HTTP, certificates for their gRPC.
+    """
     sections = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
     text = "".join(f'[{section}]\nkey = "{key}"\n' for section in sections)
-    write_private(home.s3 / "security.toml", text)
+    write_private(home.s3 / "security.toml", text + grpc_security(home.s3 / "tls"))
 
 
 def _write_identities(home: Home, credentials: Credentials) -> None:

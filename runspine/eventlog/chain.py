@@ -6,9 +6,11 @@ import contextlib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from runspine.eventlog.fact_kinds import misplaced_fact, release_in
-from runspine.eventlog.port import CorruptError, Recorded, Version
+from runspine.eventlog.port import AuthorCheck, CorruptError, Recorded, Version
+from runspine.eventlog.subjects import SIGNERS
 from runspine.wire.v1.facts_pb2 import Commit, Fact
 
 
@@ -16,16 +18,34 @@ def digest_of(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def seal(expected: Version, facts: Sequence[Fact], commit_id: str, writer: str) -> bytes:
-    """The bytes of the commit that follows `expected`."""
+class Signs(Protocol):
+    """A key that signs commits."""
+
+    id: str
+
+    def sign(self, subject: str, body: bytes) -> bytes: ...
+
+
+def seal(
+    expected: Version,
+    facts: Sequence[Fact],
+    commit_id: str,
+    writer: str,
+    *,
+    subject: str = "",
+    key: Signs | None = None,
+) -> bytes:
+    """The bytes of the commit that follows `expected`; with a key, signed for its subject."""
     commit = Commit(
         id=commit_id,
         number=expected.number + 1,
         previous=expected.digest,
         writer=writer,
         facts=facts,
+        signer=key.id if key else "",
     )
-    return commit.SerializeToString(deterministic=True)
+    body = commit.SerializeToString(deterministic=True)
+    return key.sign(subject, body) if key else body
 
 
 def commit_problem(before: Version, recorded: Recorded, digest_bytes: int = 32) -> str:
@@ -74,6 +94,10 @@ class ChainVerifier:
     # Problems of subjects that an operator has released since.
     released: list[ChainProblem] = field(default_factory=list)
     witnesses: dict[int, bytes] = field(default_factory=dict)
+    authors: AuthorCheck | None = None
+    # Commits with a signature, and those without one.
+    signed: int = 0
+    unsigned: int = 0
     # By subject: the last commit before its first problem, and the positions of that and of the last message.
     _quarantined: dict[str, tuple[Version, int, int]] = field(default_factory=dict)
 
@@ -91,12 +115,14 @@ class ChainVerifier:
         self._check_witness(sequence, subject, digest_of(data))
         before = self.heads.get(subject, Version())
         recorded = Recorded(self.stream, sequence, subject, data, digest, 0)
+        if subject.startswith(SIGNERS):
+            return
         if self._is_release(recorded):
             self.heads[subject] = recorded.version()
             return
         # After a damaged commit the walk continues as if it were whole, so that a problem is reported once.
         self.heads[subject] = Version(sequence, before.number + 1, digest)
-        if problem := commit_problem(before, recorded):
+        if problem := commit_problem(before, recorded) or self._author_problem(recorded):
             first = self._quarantined.get(subject, (before, sequence, sequence))
             self._quarantined[subject] = (*first[:2], sequence)
             self._add(sequence, subject, problem)
@@ -105,10 +131,20 @@ class ChainVerifier:
         with contextlib.suppress(CorruptError):
             self.heads[subject] = recorded.version() if digest == digest_of(data) else self.heads[subject]
 
+    def _author_problem(self, recorded: Recorded) -> str:
+        """Why its author does not count. The commit decodes."""
+        if recorded.commit.signer:
+            self.signed += 1
+        else:
+            self.unsigned += 1
+        return self.authors.problem(recorded) if self.authors is not None else ""
+
     def _is_release(self, recorded: Recorded) -> bool:
         """Whether this commit follows the last one before the problems of its subject, and releases it."""
         before, first, last = self._quarantined.get(recorded.subject, (Version(), 0, 0))
         if not first or commit_problem(before, recorded) or release_in(recorded.commit) != (first, last):
+            return False
+        if self._author_problem(recorded):
             return False
         del self._quarantined[recorded.subject]
         self.released += [each for each in self.problems if each.subject == recorded.subject]

@@ -10,6 +10,8 @@ _NUMBERS = {
     "attempts": range(40, 50),
     "workers": range(50, 60),
     "artifacts": range(60, 90),
+    "signers": range(91, 95),
+    "audit": range(95, 100),
 }
 _KEY_RESERVED = "key_reserved"
 RELEASED = "subject_released"

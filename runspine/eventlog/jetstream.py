@@ -9,12 +9,14 @@ from collections.abc import AsyncGenerator, Sequence
 from prometheus_client import Counter
 
 from runspine.eventlog.api import ask
+from runspine.eventlog.authors import Authors
 from runspine.eventlog.chain import digest_of, seal
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.port import ConflictError, CorruptError, Extent, Recorded, UnknownOutcomeError, Version
 from runspine.eventlog.publisher import EXPECTED, EXPECTED_END, MESSAGE_ID, Publisher, PublishRefusedError
 from runspine.eventlog.reads import DIGEST, SubjectReader, stated_digest
 from runspine.eventlog.server_errors import Verdict, sequence_in
+from runspine.eventlog.signing import Keyring, SigningKey
 from runspine.eventlog.subjects import stream_of
 from runspine.eventlog.tail import Tail
 from runspine.ids import new_ulid
@@ -28,11 +30,28 @@ LOOK_SECONDS = 0.05
 class JetStreamLog:
     """EventLog on JetStream: appends with an expected sequence, leaders' reads, ordered consumers."""
 
-    def __init__(self, link: NatsConnection, publisher: Publisher, *, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        link: NatsConnection,
+        publisher: Publisher,
+        *,
+        timeout: float = 10.0,
+        keyring: Keyring | None = None,
+        key: SigningKey | None = None,
+    ) -> None:
         self._link = link
         self._publisher = publisher
         self._timeout = timeout
-        self._reader = SubjectReader(link)
+        self._authors = Authors(link, publisher, keyring or Keyring(), key)
+        self._reader = SubjectReader(link, self._authors)
+
+    @property
+    def authors(self) -> Keyring:
+        return self._authors.keyring
+
+    async def begin_signing(self) -> bool:
+        """Record that unsigned commits no longer count from here on, unless that is recorded; see Authors."""
+        return await self._authors.begin()
 
     async def read(self, subject: str) -> tuple[list[Recorded], Version]:
         try:
@@ -52,8 +71,10 @@ class JetStreamLog:
         stream_end: int | None = None,
     ) -> Version:
         commit_id = commit_id or new_ulid()
-        data = seal(expected, facts, commit_id, self._link.name)
+        await self._authors.introduce()
+        data = seal(expected, facts, commit_id, self._link.name, subject=subject, key=self._authors.key)
         digest = digest_of(data)
+        self.authors.note_own(subject, digest)
         headers = {
             MESSAGE_ID: commit_id,
             EXPECTED: str(expected.sequence),
@@ -85,9 +106,11 @@ class JetStreamLog:
             async for delivery in deliveries:
                 message = delivery.message
                 digest = stated_digest(message.headers)
-                yield Recorded(
+                recorded = Recorded(
                     stream, delivery.sequence, message.subject, message.data, digest, delivery.stored_at
                 )
+                await self._authors.ensure(recorded)
+                yield recorded
                 if end is not None and delivery.sequence >= end:
                     return
         finally:

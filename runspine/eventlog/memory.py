@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from runspine.clock import now_micros
 from runspine.eventlog.admission import accepted_history
 from runspine.eventlog.chain import digest_of, seal
-from runspine.eventlog.port import ConflictError, Extent, Recorded, Version
+from runspine.eventlog.port import AuthorCheck, ConflictError, Extent, Recorded, Version
 from runspine.eventlog.subjects import stream_of
 from runspine.ids import new_ulid
 from runspine.wire.v1.facts_pb2 import Fact
@@ -19,6 +19,7 @@ class MemoryLog:
 
     def __init__(self, writer: str = "memory") -> None:
         self._writer = writer
+        self.authors: AuthorCheck | None = None
         self._streams: dict[str, list[Recorded]] = {}
         self._changed = asyncio.Condition()
 

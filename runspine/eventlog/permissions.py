@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from runspine.eventlog.subjects import (
     ARTIFACTS,
     ATTEMPTS,
+    AUDIT,
     BEATS,
     ECHO,
     FACT_STREAMS,
@@ -19,7 +20,9 @@ from runspine.eventlog.subjects import (
     WORK,
 )
 
-STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS)
+# Each writer publishes the introduction of its key, which counts by the operator's signature alone.
+SIGNERS = "signers.*"
+STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,17 @@ def read_subjects(*streams: str) -> tuple[str, ...]:
 
 def _orchestrator() -> NatsRights:
     return NatsRights(
-        publish=("runs.*", "keys.*", "work.>", "caches.*", ECHO, "preflight.*", "$JS.API.>"),
+        publish=(
+            "runs.*",
+            "keys.*",
+            SIGNERS,
+            "work.>",
+            "caches.*",
+            ECHO,
+            "preflight.*",
+            "$JS.API.>",
+            *_own_audit("orchestrator"),
+        ),
         subscribe=_own_inbox("orchestrator"),
         # It creates the streams, but no service may delete or restore the log. Heartbeats are not of the log.
         never_publish=(
@@ -75,6 +88,7 @@ def _worker() -> NatsRights:
         publish=(
             "attempts.*",
             "workers.*",
+            SIGNERS,
             "telemetry.>",
             "beats.*",
             "frames.>",
@@ -96,14 +110,24 @@ def _launcher() -> NatsRights:
 
 def _telemetry() -> NatsRights:
     return NatsRights(
-        publish=(*read_subjects(RUNS, ATTEMPTS, TELEMETRY), f"$JS.API.STREAM.PURGE.{TELEMETRY}"),
+        publish=(
+            *read_subjects(RUNS, ATTEMPTS, TELEMETRY),
+            f"$JS.API.STREAM.PURGE.{TELEMETRY}",
+            *_own_audit("telemetry"),
+        ),
         subscribe=_own_inbox("telemetry"),
     )
 
 
 def _artifacts() -> NatsRights:
     return NatsRights(
-        publish=("artifacts.*", JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
+        publish=(
+            "artifacts.*",
+            SIGNERS,
+            JANITOR_PULSE,
+            *read_subjects(RUNS, ATTEMPTS, ARTIFACTS),
+            *_own_audit("artifacts"),
+        ),
         subscribe=(*_own_inbox("artifacts"), JANITOR_PULSE),
     )
 
@@ -111,16 +135,21 @@ def _artifacts() -> NatsRights:
 def _janitor() -> NatsRights:
     # The prunes of the artifacts service, in a process of their own.
     return NatsRights(
-        publish=("artifacts.*", JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
+        publish=("artifacts.*", SIGNERS, JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
         subscribe=(*_own_inbox("janitor"), JANITOR_PULSE),
     )
 
 
 def _dashboard() -> NatsRights:
     return NatsRights(
-        publish=("control.>", *read_subjects(*FACT_STREAMS, BEATS)),
+        publish=("control.>", *read_subjects(*FACT_STREAMS, BEATS), *_own_audit("dashboard")),
         subscribe=(*_own_inbox("dashboard"), "frames.>"),
     )
+
+
+def _own_audit(service: str) -> tuple[str, ...]:
+    """Its part of the audit trail, which it can write and not read."""
+    return (f"audit.{service}.*",)
 
 
 def _own_inbox(user: str) -> tuple[str, ...]:

@@ -80,8 +80,19 @@ class Extent:
     bytes: int
 
 
+class AuthorCheck(Protocol):
+    """Decides whether the author of a commit counts."""
+
+    def problem(self, recorded: Recorded) -> str:
+        """Why it does not; empty when it does. The commit decodes."""
+
+
 class EventLog(Protocol):
     """An append-only log of commits, with optimistic concurrency for each subject."""
+
+    @property
+    def authors(self) -> AuthorCheck | None:
+        """The check of signatures; None when there is none."""
 
     async def read(self, subject: str) -> tuple[list[Recorded], Version]:
         """The whole history of a subject, and the version to append after."""

@@ -68,7 +68,7 @@ class Projector:
         self._projection = projection
         self._moved = asyncio.Condition()
         self._since_snapshot = 0
-        self.admission = Admission()
+        self.admission = Admission(authors=event_log.authors)
         self.applied = 0
         self.cursors = {stream: Cursor() for stream in projection.streams}
         self.witnesses: dict[str, Cursor] = {}
@@ -149,7 +149,7 @@ class Projector:
             cursors=self.cursors,
             state=self._projection.dump(),
             at=now_micros(),
-            chains=self.admission.chains,
+            chains=self.admission.dump(),
         )
         count, self._since_snapshot = self._since_snapshot, 0
         prefix = self._prefix()
@@ -182,7 +182,7 @@ class Projector:
         admitted = self.admission.admit(recorded)
         if admitted is Admitted.ACCEPTED:
             self._projection.apply(recorded)
-        else:
+        elif admitted is not Admitted.KEY:
             self._quarantine(recorded, admitted)
         cursor = self.cursors[recorded.stream]
         cursor.sequence, cursor.digest = recorded.sequence, digest_of(recorded.data)
@@ -217,7 +217,7 @@ class Projector:
                 if snapshot is not None and snapshot.schema == self._projection.schema:
                     await self._check(snapshot)
                     self._projection.load(snapshot.state)
-                    self.admission = Admission(snapshot.chains)
+                    self.admission = Admission(snapshot.chains, self._log.authors)
                     for quarantine in self.admission.quarantined.values():
                         self._projection.apply_quarantine(quarantine)
                     self._count_quarantined()

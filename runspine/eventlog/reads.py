@@ -13,12 +13,12 @@ import time
 from collections.abc import Mapping
 from contextlib import aclosing
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from runspine.eventlog.admission import accepted_history
 from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
-from runspine.eventlog.port import CorruptError, Recorded
+from runspine.eventlog.port import AuthorCheck, CorruptError, Recorded
 from runspine.eventlog.server_errors import NO_MESSAGE, ServerRefusedError
 from runspine.eventlog.subjects import stream_of
 
@@ -29,11 +29,22 @@ DIRECT_SECONDS = 0.5
 LEADER_ONLY_SECONDS = 10.0
 
 
+class KnowsAuthors(Protocol):
+    """Keeps the keys of the log up to date."""
+
+    @property
+    def check(self) -> AuthorCheck: ...
+
+    async def ensure(self, recorded: Recorded) -> None:
+        """Know the key of a message, if the log does."""
+
+
 class SubjectReader:
     """Reads histories of subjects as their leader has them."""
 
-    def __init__(self, link: NatsConnection) -> None:
+    def __init__(self, link: NatsConnection, authors: KnowsAuthors | None = None) -> None:
         self._link = link
+        self._authors = authors
         self._direct_from = 0.0
 
     async def history(self, subject: str) -> list[Recorded]:
@@ -47,10 +58,17 @@ class SubjectReader:
         # Although the last commit states number 1: a copy of the first one must not hide what is before it.
         messages = await self._up_to(last, await self._direct(last))
         try:
-            return accepted_history(messages)
+            return await self._accepted(messages)
         except CorruptError:
             # The replica that answered may be the only damaged one.
-            return accepted_history(await self._up_to(last, []))
+            return await self._accepted(await self._up_to(last, []))
+
+    async def _accepted(self, messages: list[Recorded]) -> list[Recorded]:
+        if self._authors is None:
+            return accepted_history(messages)
+        for recorded in messages:
+            await self._authors.ensure(recorded)
+        return accepted_history(messages, self._authors.check)
 
     async def last(self, stream: str, subject: str) -> Recorded | None:
         """The newest message of a subject (or pattern of subjects), from the leader."""

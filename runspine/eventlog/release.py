@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from runspine.clock import now_micros
 from runspine.errors import RefusedError
-from runspine.eventlog.admission import Admission, Admitted
+from runspine.eventlog.admission import Admission
 from runspine.eventlog.port import EventLog, Version
 from runspine.eventlog.subjects import stream_of
 from runspine.wire.v1.facts_pb2 import Fact, SubjectReleased
@@ -19,10 +19,10 @@ async def release(log: EventLog, subject: str, *, by: str, reason: str) -> Quara
     Raises RefusedError when the subject is not quarantined, and CorruptError when another message arrived
     meanwhile.
     """
-    admission, last = Admission(), Version()
+    admission, last = Admission(authors=log.authors), Version()
     async with aclosing(log.follow(stream_of(subject), subject=subject, live=False)) as messages:
         async for recorded in messages:
-            if admission.admit(recorded) is not Admitted.REJECTED:
+            if admission.admit(recorded).counts:
                 last = recorded.version()
     quarantine = admission.quarantined.get(subject)
     if quarantine is None:

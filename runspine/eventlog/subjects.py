@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import re
 
-RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS = (
+RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT = (
     "RUNS",
     "ATTEMPTS",
     "TELEMETRY",
     "ARTIFACTS",
     "WORK",
     "BEATS",
+    "AUDIT",
 )
 FACT_STREAMS = (RUNS, ATTEMPTS, ARTIFACTS)
 
 _STREAM_OF = {
     "runs": RUNS,
     "keys": RUNS,
+    "signers": RUNS,
     "attempts": ATTEMPTS,
     "workers": ATTEMPTS,
     "telemetry": TELEMETRY,
     "artifacts": ARTIFACTS,
     "work": WORK,
     "beats": BEATS,
+    "audit": AUDIT,
 }
 # The orchestrator's own messages on the BEATS stream; no worker id can be equal to it.
 ECHO = "beats.~"
+# Beginning of the subjects of keys.
+SIGNERS = "signers."
 # Core NATS, not stored: the janitor's holder renews its lease with a pulse.
 JANITOR_PULSE = "janitor.pulse"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -42,6 +47,10 @@ def is_token(text: str) -> bool:
 
 def run_subject(run_id: str) -> str:
     return f"runs.{run_id}"
+
+
+def signer_subject(key_id: str) -> str:
+    return f"{SIGNERS}{key_id}"
 
 
 def key_subject(key_digest: str) -> str:
@@ -82,6 +91,11 @@ def cache_subject(worker_id: str) -> str:
 
 def preflight_subject(worker_id: str) -> str:
     return f"preflight.{worker_id}"
+
+
+def audit_subject(service: str, process: str) -> str:
+    """One writer each: a process appends to a history of its own."""
+    return f"audit.{service}.{process}"
 
 
 def artifacts_subject(run_id: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runspine.errors import RunspineError
+from runspine.replay.allowed_modules import VARIABLE, refused_module, wrappers_of
 from runspine.replay.providers import BY_IMPORT, module_for, package_for
 from runspine.sdk.drawing import HEADLESS
 from runspine.sdk.tagged_json import untagged
@@ -51,6 +52,18 @@ def make_env(
         return _gymnasium().make(spec, **kwargs, disable_env_checker=True)
 
 
+def make_recorded_env(
+    env: EnvMade, kwargs: dict[str, Any], render_mode: str | None = None, size: tuple[int, int] | None = None
+) -> Any:
+    """As `make_env`, for a record of anybody: it imports env packages alone. Raises EnvMissingError."""
+    if refused := refused_module(env, os.environ):
+        raise EnvMissingError(
+            f"{env.env_id} was recorded with {refused}, which is not one of the env packages that a record "
+            f"may have imported here: if you trust it, add its package to {VARIABLE}"
+        )
+    return make_env(env, kwargs, render_mode, size)
+
+
 def close_env(env: Any) -> None:
     """Close and collect the env: a MuJoCo viewer that is collected later blackens the frames of others."""
     draws_by_itself = hasattr(env.unwrapped, "mujoco_renderer")
@@ -84,15 +97,13 @@ def _gymnasium() -> Any:
 def _spec(env: EnvMade) -> Any:
     """The spec that Gymnasium has registered under the id, with the wrappers of the record."""
     import copy
-    import json
 
     gymnasium = _gymnasium()
     if env.env_id not in gymnasium.registry:
         _register(env)
     spec = copy.deepcopy(gymnasium.spec(env.env_id))
-    wrappers = json.loads(env.wrappers_json) if env.wrappers_json else []
     found = []
-    for each in wrappers:
+    for each in wrappers_of(env):
         name = each["entry_point"].rpartition(":")[2]
         if each["kwargs"] is None:
             raise EnvMissingError(

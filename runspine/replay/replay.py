@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runspine.replay.divergence import ChangedPackage, Divergence, changed_packages
-from runspine.replay.env_factory import EnvMissingError, close_env, make_env, versions_now
+from runspine.replay.env_factory import EnvMissingError, close_env, make_recorded_env, versions_now
 from runspine.replay.record import EpisodeRecord
 from runspine.replay.stage import Moment, Stage
 from runspine.replay.ways import Way, ways_of
@@ -46,7 +46,7 @@ class Replay:
     """
 
     def __init__(
-        self, record: EpisodeRecord, *, before: Sequence[EpisodeRecord] = (), make: Make = make_env
+        self, record: EpisodeRecord, *, before: Sequence[EpisodeRecord] = (), make: Make = make_recorded_env
     ) -> None:
         if len(record.agents) > 1:
             raise EnvMissingError(

@@ -44,9 +44,14 @@ class AmbiguousError(Exception):
     """The reference matches more than one object."""
 
 
+class LimitError(Exception):
+    """The caller has as much as it may have; the message names limit, use and remedy."""
+
+
 _CODES: dict[type[Exception], grpc.StatusCode] = {
     NotFoundError: grpc.StatusCode.NOT_FOUND,
     AmbiguousError: grpc.StatusCode.FAILED_PRECONDITION,
+    LimitError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     RunRefusedError: grpc.StatusCode.FAILED_PRECONDITION,
     ConflictError: grpc.StatusCode.ABORTED,
     UnknownOutcomeError: grpc.StatusCode.UNAVAILABLE,

@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from pydantic import Field
 
 from runspine.rpc.auth import TokenAuth
+from runspine.rpc.call_records import Audit
 from runspine.rpc.loopback import is_loopback
 from runspine.rpc.tls import server_credentials
 from runspine.settings import Address, ServiceSettings, split_address
@@ -22,6 +23,7 @@ from runspine.tasks import cancel_and_wait
 log = structlog.get_logger()
 
 MAX_MESSAGE_BYTES = 64 << 20
+MAX_LOOKAHEAD_BYTES = 1 << 20
 
 
 class GrpcSettings(ServiceSettings):
@@ -33,6 +35,10 @@ class GrpcSettings(ServiceSettings):
     )
     tls_cert: Path | None = Field(None, description="certificate chain, PEM")
     tls_key: Path | None = Field(None, description="private key, PEM")
+    max_request_mib: int = Field(16, ge=1, le=64, description="largest request, in MiB")
+    max_calls_per_second: float = Field(
+        1000.0, ge=0, description="calls of one token a second, twice as many at once; 0: no limit"
+    )
     allow_plaintext: bool = Field(
         False, description="serve without TLS beyond loopback, inside a network that is closed by itself"
     )
@@ -65,16 +71,22 @@ def check_listener(settings: GrpcSettings) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(
-    settings: GrpcSettings, services: list[str], register: Callable[[grpc.aio.Server], None]
+    settings: GrpcSettings,
+    services: list[str],
+    register: Callable[[grpc.aio.Server], None],
+    audit: Audit | None = None,
 ) -> AsyncIterator[int]:
     """Serve while the context is open, then give calls one second to finish. Yields the port."""
     check_listener(settings)
-    auth = TokenAuth.from_file(settings.tokens_file)
+    auth = TokenAuth.from_file(settings.tokens_file, audit, settings.max_calls_per_second)
     server = grpc.aio.server(
         interceptors=[auth],
         options=[
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", settings.max_request_mib << 20),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            # What a caller may send ahead before its call is looked at.
+            ("grpc.http2.lookahead_bytes", MAX_LOOKAHEAD_BYTES),
+            ("grpc.http2.bdp_probe", 0),
             ("grpc.so_reuseport", 0),
             ("grpc.keepalive_time_ms", 20_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),

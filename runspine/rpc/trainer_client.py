@@ -152,6 +152,9 @@ class Client:
     def _describe_log(self) -> trainer.DescribeLogResponse:
         return self._call("DescribeLog", trainer.DescribeLogRequest(), trainer.DescribeLogResponse)
 
+    def search_audit(self, request: trainer.SearchAuditRequest) -> trainer.SearchAuditResponse:
+        return self._call("SearchAudit", request, trainer.SearchAuditResponse)
+
     def watch(
         self,
         run_id: str = "",
@@ -325,6 +328,8 @@ def translated(error: grpc.RpcError, address: str, token: str) -> RunspineError:
             return RunNotFoundError(details or "no such run")
         case grpc.StatusCode.FAILED_PRECONDITION | grpc.StatusCode.ABORTED | grpc.StatusCode.ALREADY_EXISTS:
             return RefusedError(details or "refused")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return RefusedError(details or "a limit of the service is reached")
         case grpc.StatusCode.UNAUTHENTICATED:
             remedy = f"{address} does not accept the token" if token else "set RUNSPINE_TOKEN"
             return DeniedError(details or remedy)

@@ -38,6 +38,8 @@ class Launch:
     variables: dict[str, str] = field(default_factory=dict)
     # Versions of what it runs that are not in the spec, by name: packages, the commit of a checkout.
     versions: dict[str, str] = field(default_factory=dict)
+    # Paths that it reads, in addition to its directory and its Python: all that a sandboxed process sees.
+    reads: tuple[Path, ...] = ()
 
 
 class Runner(Protocol):

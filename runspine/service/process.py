@@ -18,6 +18,9 @@ import uvloop
 from prometheus_client import REGISTRY, Gauge, exposition
 
 from runspine.eventlog.connection import NatsAccount, NatsConnection
+from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.publisher import Publisher
+from runspine.eventlog.signing import Keyring, SigningKey
 from runspine.service.log_lines import LogLines
 from runspine.settings import ServiceSettings, split_address
 
@@ -114,6 +117,17 @@ async def open_link(service: str, settings: ServiceSettings, health: Health) -> 
     health.add(lambda: "" if link.connected else f"NATS at {settings.nats_url} is unreachable")
     async with link:
         yield link
+
+
+def open_log(link: NatsConnection, publisher: Publisher, settings: ServiceSettings) -> JetStreamLog:
+    """The log, verified and signed as the settings state."""
+    key = settings.signing_key.get_secret_value()
+    return JetStreamLog(
+        link,
+        publisher,
+        keyring=Keyring.parse(settings.log_root),
+        key=SigningKey.parse(key) if key else None,
+    )
 
 
 @contextlib.contextmanager

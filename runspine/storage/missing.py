@@ -41,13 +41,14 @@ class MissingObjects:
         *,
         min_checks: int = 1,
         stale_seconds: float = math.inf,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._probe = probe
         self.patience = patience
         self._min_checks = min_checks
         self._stale_seconds = stale_seconds
-        self._clock = clock
+        # Looked up now and not when the module is imported: the simulator has a clock of its own.
+        self._clock = clock or time.monotonic
         self._observed: dict[str, _Observation] = {}
 
     async def confirmed(self, digest: str) -> bool:

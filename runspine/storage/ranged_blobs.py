@@ -24,6 +24,9 @@ class RangedBlobs(Blobs, Protocol):
     async def put_new(self, key: str, data: bytes) -> bool:
         """Store a new object durably; False when the key exists."""
 
+    async def sync(self) -> None:
+        """Make durable what other processes have stored: one may have been killed before it could."""
+
     def read_range(self, key: str, start: int, length: int) -> bytes | None:
         """A range of an object, or None when there is none. Blocks: call it from a thread."""
 
@@ -36,6 +39,9 @@ class RangedS3Blobs(S3Blobs):
 
     async def put_new(self, key: str, data: bytes) -> bool:
         return await self._call(self._put_new, key, data)
+
+    async def sync(self) -> None:
+        await self._call(self._sync)
 
     async def aged(self, prefix: str) -> list[Aged]:
         return await self._call(self._aged, prefix)

@@ -11,8 +11,12 @@ from runspine.spec.plain import enum_word
 from runspine.text import artifact_facts
 from runspine.text.values import escaped, local_time, number, size, span
 from runspine.wire.v1.facts_pb2 import (
+    DONE,
+    NOT_DONE,
+    REFUSED,
     AttemptExited,
     AttemptStarted,
+    CallRecorded,
     Counts,
     Fact,
     FoldersRemoved,
@@ -150,6 +154,18 @@ def _by(name: str) -> str:
     return f" by {name}" if name else ""
 
 
+def call_text(f: CallRecorded) -> str:
+    """A call of the audit trail: who, what, from where, refused or not."""
+    how = {DONE: "", REFUSED: " refused", NOT_DONE: " not done"}.get(f.outcome, "")
+    count = f" {f.count} times" if f.count > 1 else ""
+    target = f" {f.target}" if f.target else ""
+    where = f.peer + (f" for {f.forwarded}" if f.forwarded else "")
+    reason = f" ({f.code}: {f.reason})" if f.outcome != DONE else ""
+    return (
+        f"{f.caller or 'a stranger'} called {f.method or 'a method'}{target}{count} from {where}{how}{reason}"
+    )
+
+
 def _folders(f: FoldersRemoved) -> str:
     count, rules = len(f.folders), ", ".join(sorted({folder.rule for folder in f.folders}))
     what = f"{count:,} run director{'ies' if count != 1 else 'y'}"
@@ -193,9 +209,15 @@ DESCRIPTIONS: dict[str, Callable[[Any], str]] = {
     ),
     "worker_offline": lambda f: f"worker {f.worker_id} is offline{_because(f.reason)}",
     "folders_removed": _folders,
+    "key_introduced": lambda f: (
+        f"key of {f.role}{' ' + f.worker_id if f.worker_id else ''} introduced by the root key"
+    ),
+    "key_revoked": lambda f: f"key revoked{_by(f.revoked_by)}{_because(f.reason)}",
+    "signing_began": lambda _: "signing began: unsigned commits no longer count",
     "subject_released": lambda f: (
         f"quarantine of positions {f.first} to {f.last} ended{_by(f.released_by)}{_because(f.reason)}"
     ),
+    "call_recorded": call_text,
     **artifact_facts.DESCRIPTIONS,
 }
 

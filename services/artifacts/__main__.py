@@ -6,13 +6,13 @@ import sys
 
 from prometheus_client import REGISTRY
 
-from runspine.eventlog.jetstream import JetStreamLog
+from runspine.audit.trail import writing
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.rpc.server import check_listener, serving
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.artifacts.assembly import Assembly
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.edges.lease import JanitorLease
@@ -30,7 +30,7 @@ async def serve(settings: ArtifactsSettings, health: Health) -> None:
     health.add(lambda: "".join(starting))
     async with open_link("artifacts", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, ARTIFACTS, timeout=float("inf"))
-        log = JetStreamLog(link, publisher)
+        log = open_log(link, publisher, settings)
         blobs = ArtifactS3Blobs(settings, settings.s3_public_endpoint)
         catalog = ArtifactCatalog()
         projector = Projector(log, None if settings.ignore_snapshot else blobs, catalog)
@@ -40,7 +40,10 @@ async def serve(settings: ArtifactsSettings, health: Health) -> None:
         parts = Assembly(settings, log, blobs, catalog, projector, lease)
         health.add(lambda: parts.checker.trouble)
         servicer = ArtifactServicer(parts.context)
-        async with serving(settings, [SERVICE], lambda s: add_ArtifactServiceServicer_to_server(servicer, s)):
+        async with (
+            writing("artifacts", log) as audit,
+            serving(settings, [SERVICE], lambda s: add_ArtifactServiceServicer_to_server(servicer, s), audit),
+        ):
             starting.clear()
             await parts.run()
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import sys
 
-from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.edges.command_handler import CommandHandler
 from runspine.services.artifacts.edges.janitor import Janitor
@@ -29,7 +28,7 @@ async def serve(settings: JanitorSettings, health: Health) -> None:
     health.add(lambda: "".join(starting))
     async with open_link("janitor", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, ARTIFACTS, timeout=float("inf"))
-        log = JetStreamLog(link, publisher)
+        log = open_log(link, publisher, settings)
         blobs = ArtifactS3Blobs(settings)
         catalog = ArtifactCatalog()
         projector = Projector(log, None if settings.ignore_snapshot else blobs, catalog)

@@ -9,12 +9,14 @@ import sys
 
 from nicegui import ui
 
+from runspine.audit.trail import AuditTrail
 from runspine.service.process import Health, run_service
 from runspine.services.dashboard.core.run_table import RunTable
 from runspine.services.dashboard.edges.api_curves import add_compare_api, add_curve_api
 from runspine.services.dashboard.edges.api_episodes import add_episode_api
 from runspine.services.dashboard.edges.api_files import add_file_api
 from runspine.services.dashboard.edges.api_live import add_live_api
+from runspine.services.dashboard.edges.audit_log import write_audit
 from runspine.services.dashboard.edges.backend import Backend
 from runspine.services.dashboard.edges.clip_recording import RecordedClips
 from runspine.services.dashboard.edges.comparisons import Comparisons
@@ -35,6 +37,7 @@ from runspine.services.dashboard.pages import add_pages
 from runspine.services.dashboard.pages.elements.context import PageContext
 from runspine.services.dashboard.pages.elements.refresh import Refresher
 from runspine.services.dashboard.settings import DashboardSettings
+from runspine.settings import split_address
 from runspine.tasks import run_together
 
 
@@ -43,7 +46,8 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
     async with Backend(settings) as backend:
         runs = RunFollower(backend.access(settings.token.get_secret_value()), RunTable())
         health.add(lambda: runs.trouble)
-        site = build_site(settings)
+        audit = AuditTrail("dashboard")
+        site = build_site(settings, audit)
         frames, clips = settings.dashboard_dir / "frames", settings.dashboard_dir / "clips"
         # Caches of an earlier process; frames and clips are made again on demand.
         for folder in (frames, clips):
@@ -57,7 +61,7 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         add_compare_api(site.app, backend, comparisons)
         add_episode_api(site.app, episode_frames)
         add_file_api(site.app, backend)
-        add_live_api(site.app, backend, site.login, hub, RecordedClips(clips))
+        add_live_api(site.app, backend, hub, RecordedClips(clips))
         add_pages(
             PageContext(
                 backend,
@@ -73,7 +77,14 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         )
         mount_pages(site)
         try:
-            await run_together(runs.run(), serve_site(site), hub.run(), refresher.run())
+            await run_together(
+                runs.run(),
+                serve_site(site),
+                hub.run(),
+                refresher.run(),
+                site.sessions.run(),
+                write_audit(audit, settings),
+            )
         finally:
             await episode_frames.close()
 
@@ -85,6 +96,12 @@ def mount_pages(site: Site) -> None:
         title="Runspine",
         dark=None,
         storage_secret=storage_secret(site.settings.dashboard_dir),
+        # The cookie of preferences, by port as that of the session: cookies are sent to all ports of a host.
+        session_middleware_kwargs={
+            "session_cookie": f"runspine_browser_{split_address(site.settings.http_address)[1]}",
+            "same_site": "strict",
+            "https_only": site.secure,
+        },
         reconnect_timeout=10.0,
         show_welcome_message=False,
     )

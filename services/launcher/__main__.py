@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, RUNS
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.launcher.assembly import open_launchers
 from runspine.services.launcher.core.runs import OpenRuns
 from runspine.services.launcher.edges.reconciler import PoolReconciler
@@ -36,7 +35,7 @@ async def launch(settings: LauncherSettings, pools: dict[str, Pool], health: Hea
     ):
         await wait_for_streams(link, RUNS, ATTEMPTS, timeout=float("inf"))
         runs = OpenRuns()
-        projector = Projector(JetStreamLog(link, publisher), None, runs)
+        projector = Projector(open_log(link, publisher, settings), None, runs)
         await projector.start()
         reconcilers = [
             PoolReconciler(name, pool, launchers[name], runs, projector, settings.launcher_seconds)

@@ -8,16 +8,17 @@ from dataclasses import asdict
 import structlog
 from prometheus_client import REGISTRY
 
+from runspine.audit.trail import writing
 from runspine.eventlog.connection import NatsConnection
-from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import ensure_streams
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.rpc.server import check_listener, serving
 from runspine.runners import installed_runners
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.caller_limits import CallerLimits
 from runspine.services.orchestrator.core.leases import LeaseTimeouts
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
@@ -43,7 +44,9 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
         )
         for change in changes:
             structlog.get_logger().info("stream.changed", **asdict(change))
-        log = JetStreamLog(link, publisher)
+        log = open_log(link, publisher, settings)
+        if await log.begin_signing():
+            structlog.get_logger().warning("log.signing_began", remedy="unsigned commits no longer count")
         board = Board()
         projector = Projector(log, None if settings.ignore_snapshot else S3Blobs(settings), board)
         await projector.start()
@@ -60,10 +63,15 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
         installed = {name: runner.info() for name, runner in installed_runners().items()}
         checks = LaunchChecks(link, board)
         caches = CacheRequests(link, log, board, projector)
-        servicer = TrainerServicer(TrainerCalls(log, board, projector, scheduler, installed, checks, caches))
+        pools = frozenset(name.strip() for name in settings.pools.split(",") if name.strip())
+        limits = CallerLimits(settings.max_active_runs, pools)
+        servicer = TrainerServicer(
+            TrainerCalls(log, board, projector, scheduler, installed, checks, caches, limits)
+        )
         async with (
             checks.open(),
-            serving(settings, [SERVICE], lambda s: add_TrainerServiceServicer_to_server(servicer, s)),
+            writing("orchestrator", log) as audit,
+            serving(settings, [SERVICE], lambda s: add_TrainerServiceServicer_to_server(servicer, s), audit),
         ):
             starting.clear()
             await run_loops(projector, scheduler, link, settings)

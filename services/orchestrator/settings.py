@@ -20,4 +20,11 @@ class OrchestratorSettings(GrpcSettings):
     telemetry_bytes: int = Field(4 << 30, gt=0, description="most bytes the TELEMETRY stream may hold")
     snapshot_commits: int = Field(20_000, ge=1, description="commits after which the board is stored")
     snapshot_seconds: float = Field(300.0, gt=0, description="seconds after which a changed board is stored")
+    max_active_runs: int = Field(
+        20_000, ge=0, description="runs of one token that have not ended; 0: no limit"
+    )
+    pools: str = Field(
+        "",
+        description="pools without workers yet, separated by commas; only admins submit to other names",
+    )
     ignore_snapshot: bool = Field(False, description="read the log from its start instead of the snapshot")

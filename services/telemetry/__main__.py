@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, RUNS, TELEMETRY
 from runspine.rpc.server import check_listener
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.telemetry.edges.archive_loops import run_archive
 from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
 from runspine.services.telemetry.edges.segment_store import SegmentStore
@@ -27,7 +26,7 @@ async def serve(settings: TelemetrySettings, health: Health) -> None:
     health.add(lambda: "".join(starting))
     async with open_link("telemetry", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, timeout=float("inf"))
-        event_log = JetStreamLog(link, publisher)
+        event_log = open_log(link, publisher, settings)
         blobs = RangedS3Blobs(settings)
         catalog = ArchiveCatalog(blobs, settings.ingest_partitions)
         store = SegmentStore(blobs, settings.cache_mib << 20)

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from runspine.audit.trail import writing
 from runspine.eventlog import EventLog
 from runspine.eventlog.connection import NatsConnection
 from runspine.rpc.server import serving
 from runspine.services.telemetry.edges.batches import BatchReader
 from runspine.services.telemetry.edges.cross_run_sql import CrossRunSql
+from runspine.services.telemetry.edges.fair_slots import FairSlots
 from runspine.services.telemetry.edges.log_lines import LogReader
 from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
 from runspine.services.telemetry.edges.points import PointReader
@@ -46,6 +48,7 @@ async def serve_queries(
             settings.sql_disk_mib << 20,
             settings.sql_memory_mib,
             settings.sql_seconds,
+            FairSlots(settings.sql_slots, settings.sql_waiting),
         )
         servicer = TelemetryServicer(
             batches,
@@ -56,7 +59,10 @@ async def serve_queries(
             PointReader(views, store),
             settings.follow_mib << 20,
         )
-        async with serving(
-            settings, [SERVICE], lambda server: add_TelemetryServiceServicer_to_server(servicer, server)
+        async with (
+            writing("telemetry", event_log) as audit,
+            serving(
+                settings, [SERVICE], lambda s: add_TelemetryServiceServicer_to_server(servicer, s), audit
+            ),
         ):
             yield

@@ -30,6 +30,8 @@ class TelemetrySettings(GrpcSettings):
     follow_mib: int = Field(8, ge=1, description="MiB held for a follower of steps before it misses some")
     sql_disk_mib: int = Field(2048, ge=1, description="MiB of segments copied to this machine for SQL")
     sql_memory_mib: int = Field(512, ge=64, description="MiB of memory for one SQL query")
+    sql_slots: int = Field(2, ge=1, le=32, description="SQL queries at a time; one for each caller")
+    sql_waiting: int = Field(4, ge=1, description="SQL queries of one caller that may wait")
     sql_seconds: float = Field(30.0, gt=0, description="longest time for one SQL query")
 
     @model_validator(mode="after")

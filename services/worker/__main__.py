@@ -6,15 +6,14 @@ import sys
 
 from prometheus_client import REGISTRY
 
-from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
 from runspine.runners import installed_runners
-from runspine.service.process import Health, open_link, run_service
+from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.worker.facts.journal import DirectoryInUseError, hold_directory
 from runspine.services.worker.machine.status import MachineCollector
-from runspine.services.worker.process.sandbox import SandboxError, ensure_sandbox
+from runspine.services.worker.process.sandbox import Sandbox, SandboxError, make_sandbox
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.worker import Worker
 from runspine.storage.file_blobs import FileBlobs
@@ -26,20 +25,19 @@ def main() -> int:
     try:
         settings = settings.model_copy(update={"worker_dir": settings.worker_dir.resolve()})
         with hold_directory(settings.worker_dir):
-            if settings.worker_sandbox:
-                ensure_sandbox(settings.worker_dir)
-            return run_service("worker", settings, lambda health: work(settings, health))
+            sandbox = make_sandbox(settings)
+            return run_service("worker", settings, lambda health: work(settings, sandbox, health))
     except (DirectoryInUseError, SandboxError) as error:
         print(error, file=sys.stderr)
         return 2
 
 
-async def work(settings: WorkerSettings, health: Health) -> None:
+async def work(settings: WorkerSettings, sandbox: Sandbox, health: Health) -> None:
     """Open the connections and serve until stopped."""
     async with open_link("worker", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, WORK, BEATS, timeout=float("inf"))
-        log = JetStreamLog(link, publisher)
-        worker = Worker(settings, link, log, publisher, FileBlobs(settings), installed_runners())
+        log = open_log(link, publisher, settings)
+        worker = Worker(settings, link, log, publisher, FileBlobs(settings), installed_runners(), sandbox)
         REGISTRY.register(MachineCollector(worker.machine))
         await worker.serve()
 

@@ -19,6 +19,7 @@ from runspine.eventlog.subjects import beat_subject, worker_subject
 from runspine.runners import Runner
 from runspine.services.worker.claim.preparation import describe
 from runspine.services.worker.facts.fact_writer import FactWriter
+from runspine.services.worker.process.sandbox import Sandbox
 from runspine.services.worker.runners.env_ids import cached_env_ids, list_env_ids
 from runspine.services.worker.runners.interpreter import python_for
 from runspine.services.worker.settings import WorkerSettings
@@ -48,8 +49,11 @@ class HeldAttempt(Protocol):
 class Heartbeat:
     """Publishes the worker's presence and the attempts that it holds."""
 
-    def __init__(self, settings: WorkerSettings, link: NatsConnection, fact_writer: FactWriter) -> None:
+    def __init__(
+        self, settings: WorkerSettings, link: NatsConnection, fact_writer: FactWriter, sandbox: Sandbox
+    ) -> None:
         self._settings = settings
+        self._sandbox = sandbox
         self._link = link
         self._fact_writer = fact_writer
         # Env ids by Python.
@@ -108,6 +112,8 @@ class Heartbeat:
             runners=infos,
             version=__version__,
             capacity=capacity,
+            sandbox=self._sandbox.engine,
+            sandbox_missing=self._sandbox.missing,
         )
         await self._append(Fact(at=now_micros(), worker_online=fact))
         return unknown

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
@@ -16,6 +16,10 @@ from runspine.domain.defaults import DEFAULT_POOL
 from runspine.eventlog.subjects import is_token
 from runspine.play.llm_settings import MIN_KEY_LENGTH, checked_options, checked_url
 from runspine.settings import ServiceSettings
+
+REQUIRE, OFF = "require", "off"
+DEFAULT_SECRETS = "WANDB_*,HF_*,XMPP_PASSWORD"
+SANDBOXES = ("auto", REQUIRE, OFF, "bubblewrap", "namespaces")
 
 
 def own_name() -> str:
@@ -26,6 +30,11 @@ def own_name() -> str:
 def own_cores() -> int:
     """Number of cores of the machine."""
     return os.cpu_count() or 1
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The entries of a comma separated list."""
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
 
 
 class WorkerSettings(ServiceSettings):
@@ -95,9 +104,28 @@ class WorkerSettings(ServiceSettings):
         ge=0,
         description="code of runs kept on disk for the next run, in MiB; then the oldest is evicted",
     )
-    worker_sandbox: bool = Field(
-        False,
-        description="run trainers in a bubblewrap sandbox; a worker that cannot does not start",
+    worker_sandbox: str = Field(
+        "auto",
+        description="sandbox of trainers: auto (where the machine allows one), require (a worker that has "
+        "none does not start), bubblewrap or namespaces (this one is required), off",
+    )
+    worker_network: Literal["open", "none"] = Field(
+        "open", description="network of sandboxed trainers: none leaves every trainer without one"
+    )
+    sandbox_paths: str = Field(
+        "",
+        description="further absolute paths that sandboxed trainers may read, comma separated; with :rw "
+        "at its end, write to",
+    )
+    sandbox_hidden: str = Field(
+        "",
+        description="absolute paths that no sandboxed trainer sees, also in a folder that it may read, comma "
+        "separated; the worker's own directory always is one",
+    )
+    worker_secrets: str = Field(
+        DEFAULT_SECRETS,
+        description="variables of the worker's environment that a run may ask for under `secrets`, comma "
+        "separated; * stands for any characters",
     )
     llm_url: str = Field(
         "",
@@ -131,6 +159,24 @@ class WorkerSettings(ServiceSettings):
             return json.loads(given) if isinstance(given, str) else given
         except ValueError as error:
             raise ValueError(f'{given!r} is not JSON such as {{"sb3": "/path/to/python"}}') from error
+
+    @field_validator("worker_sandbox", mode="before")
+    @classmethod
+    def _is_sandbox(cls, given: object) -> str:
+        word = {"true": REQUIRE, "1": REQUIRE, "false": OFF, "0": OFF}.get(
+            str(given).lower(), str(given).lower()
+        )
+        if word not in SANDBOXES:
+            raise ValueError(f"{given!r}: choose one of {', '.join(SANDBOXES)}")
+        return word
+
+    @field_validator("sandbox_paths", "sandbox_hidden")
+    @classmethod
+    def _are_absolute(cls, paths: str) -> str:
+        for path in split_list(paths):
+            if not path.startswith("/"):
+                raise ValueError(f"{path!r} is not an absolute path")
+        return paths
 
     @field_validator("llm_url")
     @classmethod

@@ -35,6 +35,7 @@ from runspine.services.worker.machine.sweep import FolderSweep
 from runspine.services.worker.metrics import BACKLOG, BUSY, SLOTS
 from runspine.services.worker.process.cgroup import claim_subtree
 from runspine.services.worker.process.gpu import find_gpus
+from runspine.services.worker.process.sandbox import Sandbox
 from runspine.services.worker.process.trainer_process import adopt_orphans
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.telemetry.precedence import Precedence
@@ -67,8 +68,10 @@ class Worker:
         publisher: Publisher,
         blobs: FileBlobs,
         runners: Mapping[str, Runner],
+        sandbox: Sandbox,
     ) -> None:
         self._settings = settings
+        self._sandbox = sandbox
         self._link = link
         self._log = event_log
         self._publisher = publisher
@@ -85,7 +88,7 @@ class Worker:
         self._capacity = CapacityPool(measure(gpus), gpus)
         self._offers = self._make_offers()
         self._claimer = self._make_claimer()
-        self._heartbeat = Heartbeat(settings, link, self._fact_writer)
+        self._heartbeat = Heartbeat(settings, link, self._fact_writer, sandbox)
         self._folders = RunFolders(settings.worker_dir)
         self.machine = MachineMonitor(
             settings.worker_dir, self._folders, [gpu.id for gpu in gpus], settings.machine_seconds
@@ -129,6 +132,7 @@ class Worker:
             capacity=self._capacity,
             blobs=self._blobs,
             uploads=self._uploads,
+            sandbox=self._sandbox,
         )
 
     def _make_sweep(self) -> FolderSweep:
@@ -270,6 +274,7 @@ class Worker:
             self._blobs,
             self._uploads,
             PendingArtifacts(self._announcements, claim.entry.name),
+            self._sandbox,
         )
         self._held[claim.entry.name] = attempt
         try:

@@ -134,7 +134,7 @@ def test_what_is_shown_is_recorded_to_a_clip(
     )
     browser.press('[aria-label="Stop recording"]')
     link = browser.find(".rs-watch-clip a", "Download the clip").get_attribute("href")
-    asked = urllib.request.Request(str(link), headers={"Cookie": f"runspine_token={rig.token}"})
+    asked = urllib.request.Request(str(link), headers=browser.headers())
     with urllib.request.urlopen(asked, timeout=30) as answer:
         (tmp_path / "clip.mp4").write_bytes(answer.read())
     frames = list(decode(tmp_path / "clip.mp4"))

@@ -86,6 +86,8 @@ def janitor(stack: Stack) -> Iterator[None]:
         RUNSPINE_NATS_URL=f"nats://{stack.addresses['nats']}",
         RUNSPINE_NATS_USER="janitor",
         RUNSPINE_NATS_PASSWORD=stack.credentials.nats["janitor"],
+        RUNSPINE_LOG_ROOT=stack.credentials.log_root,
+        RUNSPINE_SIGNING_KEY=stack.credentials.signing["janitor"],
         RUNSPINE_S3_ENDPOINT=stack.addresses["s3"],
         RUNSPINE_S3_ACCESS_KEY=key.access,
         RUNSPINE_S3_SECRET_KEY=key.secret,

@@ -116,4 +116,6 @@ def worker_variables(stack: Stack) -> dict[str, str]:
         "RUNSPINE_S3_ACCESS_KEY": credentials.s3_access_key,
         "RUNSPINE_S3_SECRET_KEY": credentials.s3_secret_key,
         "RUNSPINE_S3_BUCKET": BUCKET,
+        "RUNSPINE_LOG_ROOT": credentials.log_root,
+        "RUNSPINE_SIGNING_KEY": credentials.signing["worker"],
     }

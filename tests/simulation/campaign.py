@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runspine.eventlog.server_errors import TABLE, Verdict
 from tests.simulation.control import run_control_schedule
+from tests.simulation.launcher.schedule import run_launcher_schedule
 from tests.simulation.log_writers import run_log_schedule
 from tests.simulation.plan import Plan, parse_plan, shrink
 from tests.simulation.reinjected import INJECTIONS
@@ -22,18 +23,22 @@ from tests.simulation.world import World, discard_garbage, quiet
 KINDS: dict[str, Callable[[Plan, bool], World]] = {
     "artifacts": run_artifacts_schedule,
     "control": run_control_schedule,
+    "launcher": run_launcher_schedule,
     "log": run_log_schedule,
     "telemetry": run_telemetry_schedule,
 }
 # Schedules that are run to shrink one.
 SHRINK_TRIES = 120
 KEPT_SEEDS = Path(__file__).with_name("kept_seeds.txt")
+# Below this many schedules of a kind, a branch that was not reached is no news.
+ENOUGH = 1000
 # What each kind of schedule must reach; a long campaign that misses one has not searched.
 EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
     "artifacts": (
         "artifacts.kept",
         "artifacts.pruned",
         "attempt.declared_lost",
+        "checkpoint.after_its_steps",
         "s3.500",
         "s3.503",
         "s3.not_found_yet",
@@ -44,6 +49,7 @@ EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
     ),
     "telemetry": (
         "attempt.declared_lost",
+        "checkpoint.after_its_steps",
         "ingest.commit_lost",
         "s3.process_killed_at_a_request",
         "s3.reply_lost",
@@ -57,7 +63,9 @@ EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
         "attempt.fenced",
         "attempt.late_exit_fenced",
         "attempt.stopped",
+        "beats.held_up",
         "board.behind",
+        "call.answered_from_the_past",
         "call.cancel.ok",
         "call.cancel.refused",
         "call.priority.refused",
@@ -74,6 +82,18 @@ EXPECTED_BRANCHES: dict[str, tuple[str, ...]] = {
         "run.FAILED",
         "run.more_than_one_attempt",
         "worker.survivor_ended",
+    ),
+    "launcher": (
+        "attempt.fenced",
+        "engine.away",
+        "engine.cancelled",
+        "engine.exists_already",
+        "engine.launched",
+        "engine.launched_again",
+        "lease.GiveUp",
+        "run.COMPLETED",
+        "run.FAILED",
+        "run.more_than_one_attempt",
     ),
     "log": (
         "command.ConflictError",
@@ -114,7 +134,8 @@ class Report:
     schedules: Counter[str] = field(default_factory=Counter)
     callbacks: int = 0
     virtual_seconds: float = 0.0
-    reached: Counter[str] = field(default_factory=Counter)
+    # By kind of schedule and branch.
+    reached: Counter[tuple[str, str]] = field(default_factory=Counter)
     failed: list[tuple[Plan, list[str]]] = field(default_factory=list)
     seconds: float = 0.0
     # Of processors: what a machine that is busy with other work does not change.
@@ -124,7 +145,7 @@ class Report:
         self.schedules[world.plan.kind] += 1
         self.callbacks += world.loop.callbacks
         self.virtual_seconds += world.loop.now
-        self.reached.update(world.reached)
+        self.reached.update({(world.plan.kind, branch): times for branch, times in world.reached.items()})
         if world.problems:
             self.failed.append((world.plan, world.problems))
 
@@ -136,10 +157,13 @@ class Report:
         self.failed += other.failed
         self.cpu_seconds += other.cpu_seconds
 
-    def missed(self) -> list[str]:
-        """Branches that no schedule has reached."""
-        expected = {branch for kind in self.schedules for branch in EXPECTED_BRANCHES[kind]}
-        return sorted(branch for branch in expected if not self.reached[branch])
+    def missed(self) -> dict[str, list[str]]:
+        """Branches that no schedule has reached, by the kind that should have."""
+        missed = {
+            kind: sorted(branch for branch in EXPECTED_BRANCHES[kind] if not self.reached[kind, branch])
+            for kind in self.schedules
+        }
+        return {kind: branches for kind, branches in missed.items() if branches}
 
 
 def injection(name: str) -> AbstractContextManager[None]:

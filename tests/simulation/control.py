@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +25,8 @@ from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
+from runspine.services.worker.process.sandbox import find_sandbox
+from runspine.services.worker.process.sandbox_plan import SandboxPolicy
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.worker import Worker
 from runspine.storage.file_blobs import FileBlobs
@@ -36,21 +39,26 @@ from tests.histories.calls import Call
 from tests.histories.recorder import RecordedStub
 from tests.model.trace import ENDINGS
 from tests.simulation.calls import Exchange, SimulatedStub
-from tests.simulation.faults import Faults
+from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, Hosts, SimulatedRunner, simulated_hosts
 from tests.simulation.loop import StuckError
 from tests.simulation.plan import Plan
 from tests.simulation.s3.link import answering
 from tests.simulation.verdict import Verdict
-from tests.simulation.world import World, here
+from tests.simulation.world import World, here, settings_of
 
 ORCHESTRATORS = ("orchestrator-1", "orchestrator-2")
 WORKERS = ("worker-1", "worker-2")
 CLIENTS = ("client-1", "client-2", "client-3")
-CALLING_SECONDS = 4.0
-FAULT_SECONDS = 6.0
+# Of short schedules and of long ones.
+CLIENT_COUNTS = (2, 3)
+CALLING_SECONDS = (1.5, 4.0)
+FAULT_SECONDS = (3.0, 6.0)
 VIRTUAL_SECONDS = 400.0
 TIMEOUTS = LeaseTimeouts(4.0, 14.0)
+# How often heartbeats that are not stored are all that happens, and for how long: beyond every lease.
+BEATS_SHARE = 0.06
+STALL_SECONDS = 20.0
 # More calls that may be refused, and more reads after them, than clients usually make.
 CALLS = {"submit": 1.0, "again": 0.5, "get": 3.0, "list": 2.0, "priority": 2.5, "labels": 2.0, "cancel": 0.5}
 
@@ -68,18 +76,14 @@ class Recorded:
 class KeptMeeting(Meeting):
     """Keeps every request with a key: a client repeats those that were not answered."""
 
-    def __init__(self) -> None:
-        super().__init__(_spec)
+    def __init__(self, spec: Callable[[int], RunSpec]) -> None:
+        super().__init__(spec)
         self.requests: list[wire.SubmitRequest] = []
 
     def new_request(self) -> wire.SubmitRequest:
         request = super().new_request()
         self.requests.append(request)
         return request
-
-
-def _spec(number: int) -> RunSpec:
-    return RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=2, backoff_seconds=0.1))
 
 
 class SimulatedCaller(Caller):
@@ -102,34 +106,61 @@ class ControlPlane:
         self.exchange = Exchange(world)
         self.hosts = Hosts(world)
         self.recorded = Recorded()
-        self.meeting = KeptMeeting()
-        self.calling = len(CLIENTS)
+        self.meeting = KeptMeeting(self.spec)
+        self.long = not world.plan.short
+        self.calling = CLIENT_COUNTS[self.long]
+        self.fault_seconds = FAULT_SECONDS[self.long]
         self.submitted_again = False
+        # All that happens is that no heartbeat is stored, for longer than a lease: no run may suffer.
+        self.only_beats = world.plan.random("beats").random() < BEATS_SHARE
+
+    def spec(self, number: int) -> RunSpec:
+        return RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=2, backoff_seconds=0.1))
 
     async def main(self) -> None:
         for name in ORCHESTRATORS:
             self.world.start(name, self.orchestrator)
         for name in WORKERS:
             self.world.start(name, self.worker)
-        for name in CLIENTS:
+        for name in CLIENTS[: self.calling]:
             self.world.start(name, self.client)
         processes = {
             **dict.fromkeys(ORCHESTRATORS, self.orchestrator),
             **dict.fromkeys(WORKERS, self.worker),
         }
-        faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
         self.world.on_kill = self.killed
-        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
-        faults.plan(0.2, FAULT_SECONDS)
+        self._plan_faults(processes)
+        await self._calls_end()
+        self._verify()
+
+    async def _calls_end(self) -> None:
+        """Every client has made its calls, every key stands for a run, and every run has ended."""
         while self.calling and not self.world.problems:
             await asyncio.sleep(0.5)
         self.world.start("client-again", self.submit_again)
         while not self.submitted_again and not self.world.problems:
             await asyncio.sleep(0.5)
         await self._runs_end()
+
+    def _verify(self) -> None:
         if self.world.problems:
             return
-        Verdict(self.world, self.hosts, self.recorded.calls, TIMEOUTS.lost_after).check()
+        verdict = Verdict(self.world, self.hosts, self.recorded.calls, TIMEOUTS.lost_after)
+        verdict.check()
+        if self.only_beats:
+            verdict.check_undisturbed()
+
+    def _plan_faults(self, processes: dict[str, Process]) -> None:
+        faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
+        if self.only_beats:
+            chance = self.world.plan.random("stall")
+            self.hosts.seconds = (STALL_SECONDS, STALL_SECONDS + 10.0)
+            self.world.loop.after(chance.uniform(0.5, 1.5), faults.stall_beats, STALL_SECONDS)
+            return
+        faults.add(self._stop_a_reaper, self._stop_a_reaper)
+        faults.add(lambda chance: faults.clock_ahead(chance, WORKERS))
+        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
+        faults.plan(0.2, self.fault_seconds)
 
     def killed(self, name: str) -> None:
         self.exchange.killed(self.world.nodes[name])
@@ -172,7 +203,8 @@ class ControlPlane:
 
     async def worker(self) -> None:
         """As `python -m runspine.services.worker`."""
-        settings = WorkerSettings(
+        settings = settings_of(
+            WorkerSettings,
             worker_id=here(),
             worker_dir=Path(here()),
             worker_slots=2,
@@ -188,7 +220,11 @@ class ControlPlane:
             )
             blobs = FileBlobs(settings)
             runners = {RUNNER: SimulatedRunner()}
-            await Worker(settings, connected.link, connected.log, connected.publisher, blobs, runners).serve()
+            bare = find_sandbox("off", SandboxPolicy(settings.worker_dir))
+            worker = Worker(
+                settings, connected.link, connected.log, connected.publisher, blobs, runners, bare
+            )
+            await worker.serve()
 
     def shared_settings(self) -> dict[str, Any]:
         return {"nats_url": self.world.cluster.url}
@@ -198,7 +234,7 @@ class ControlPlane:
         session, chance = here(), self.world.plan.random(here())
         while not self.exchange.servicers:
             await asyncio.sleep(0.1)
-        until = self.world.loop.now + CALLING_SECONDS
+        until = self.world.loop.now + CALLING_SECONDS[self.long]
         number = 0
         while self.world.loop.now < until:
             number += 1
@@ -231,9 +267,17 @@ class ControlPlane:
                     break
         self.submitted_again = True
 
+    def _stop_a_reaper(self, chance: Random) -> str:
+        """The next trainer's reaper is stopped, as by a debugger, and its worker is restarted soon."""
+        loop, delay, pause = self.world.loop, chance.uniform(0.1, 2.0), chance.uniform(0.05, 2.0)
+        self.hosts.on_stopped = lambda worker: loop.after(
+            delay, self.world.restart, worker, pause, self.worker
+        )
+        return "reaper_stopped"
+
     async def _runs_end(self) -> None:
         """Every run comes to its end once the faults are over."""
-        while not self.world.problems and (self.world.loop.now < FAULT_SECONDS or self._open_runs()):
+        while not self.world.problems and (self.world.loop.now < self.fault_seconds or self._open_runs()):
             await asyncio.sleep(1.0)
 
     def _open_runs(self) -> list[str]:
@@ -262,7 +306,11 @@ def own_directory() -> Any:
 def run_control_schedule(plan: Plan, trace: bool = False) -> World:
     """One schedule of the control plane."""
     world = World(plan, trace=trace)
-    plane = ControlPlane(world)
+    return run_plane(world, ControlPlane(world))
+
+
+def run_plane(world: World, plane: ControlPlane) -> World:
+    """A schedule without S3."""
     world.s3.down = True
     with own_directory(), simulated_hosts(plane.hosts), answering(world.s3.send):
         try:

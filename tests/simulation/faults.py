@@ -16,6 +16,11 @@ Process = Callable[[], Coroutine[Any, Any, None]]
 # A fault of one kind: it strikes with random numbers of its own, and returns its name.
 Strike = Callable[[Random], str]
 MOST_FAULTS = 6
+MOST_SHORT_FAULTS = 3
+# Errors at a time that requests are refused with.
+REFUSED_WITH = 6
+# After the last fault everything works again, in short schedules and in long ones.
+HEALED_SECONDS = (4.0, 10.0)
 LONG_SECONDS = (16.0, 25.0)
 
 
@@ -38,6 +43,7 @@ class Faults:
             self._freeze_server,
             self._isolate_server,
             self._depose,
+            self._depose,
             self._step_down,
             self._lag,
             self._fill,
@@ -53,15 +59,21 @@ class Faults:
         """Faults that only some kinds of schedules have; one that is given twice is twice as frequent."""
         self._kinds += kinds
 
+    def aim_at_appends(self) -> None:
+        """Most faults are replies that are lost: with one replica nothing else makes an append doubtful."""
+        self._kinds += [self._strike_in_flight] * len(self._kinds)
+
     def plan(self, start: float, end: float, most: int = MOST_FAULTS) -> None:
         """Put up to so many faults on the clock; all are over some seconds after the end."""
         plan = self._world.plan
+        most = min(most, MOST_SHORT_FAULTS) if plan.short else most
         for number in range(plan.random("faults").randint(1, most)):
             chance = plan.random(f"fault {number}")
             at, kind = chance.uniform(start, end), chance.choice(self._kinds)
             if self._world.takes(f"f{number}"):
                 self._world.loop.after(at, self._strike, kind, chance)
-        self._world.loop.after(end + 10.0, self._world.cluster.heal)
+        pause = HEALED_SECONDS[0] if plan.short else HEALED_SECONDS[1]
+        self._world.loop.after(end + pause, self._world.cluster.heal)
 
     def _strike(self, kind: Strike, chance: Random) -> None:
         self._world.reach(f"fault.{kind(chance)}")
@@ -86,8 +98,14 @@ class Faults:
 
     def _depose(self, chance: Random) -> str:
         """A leader hangs, or is cut off, until there is another, and comes back soon after."""
-        groups = list(self._world.cluster.streams.values())[:2]
-        group = chance.choice(groups) if groups else self._world.cluster.meta
+        group = max(
+            self._world.cluster.streams.values(),
+            key=lambda group: group.store.last * chance.random(),
+            default=self._world.cluster.meta,
+        )
+        return self.depose(group, chance)
+
+    def depose(self, group: Group, chance: Random, most: float = 2.5) -> str:
         leader = group.leader
         if leader is None or group.alone:
             return "nobody_to_depose"
@@ -95,7 +113,7 @@ class Faults:
             self._world.cluster.freeze(leader, 30.0)
         else:
             self._world.cluster.isolate(leader, clients=[])
-        self._return_soon(group, leader, chance.uniform(0.0, 2.5))
+        self._return_soon(group, leader, chance.uniform(0.0, most))
         return "leader_deposed"
 
     def _return_soon(self, group: Group, leader: Server, delay: float) -> None:
@@ -121,17 +139,20 @@ class Faults:
         return "disk_full"
 
     def _refuse(self, chance: Random) -> str:
-        """The cluster answers some requests with one error that calls for a retry, stored or not."""
-        code = chance.choice([code for code, row in TABLE.items() if row.verdict is Verdict.RETRY])
-        self._world.cluster.refusing = TABLE[code]
-        self._world.loop.after(chance.uniform(0.2, 3.0), setattr, self._world.cluster, "refusing", None)
+        """The cluster answers some requests with errors that call for a retry, stored or not."""
+        rows = [row for row in TABLE.values() if row.verdict is Verdict.RETRY]
+        self._world.cluster.refusing = chance.sample(rows, REFUSED_WITH)
+        self._world.loop.after(chance.uniform(0.2, 3.0), setattr, self._world.cluster, "refusing", [])
         return "requests_refused"
 
     def beats_stall(self, chance: Random) -> str:
         """The stream of heartbeats stores nothing for a while, the others do."""
-        self._world.cluster.stalled.add(BEATS)
-        self._world.loop.after(chance.uniform(2.0, 20.0), self._world.cluster.stalled.clear)
+        self.stall_beats(chance.uniform(2.0, 20.0))
         return "beats_stalled"
+
+    def stall_beats(self, seconds: float) -> None:
+        self._world.cluster.stalled.add(BEATS)
+        self._world.loop.after(seconds, self._world.cluster.stalled.discard, BEATS)
 
     def clock_jumps(self, chance: Random) -> str:
         """The wall clock of a process is seconds to a day off, and right again after a while."""
@@ -139,6 +160,13 @@ class Faults:
         node.skew = chance.choice((-1.0, 1.0)) * chance.choice((3.0, 90.0, 86_400.0))
         self._world.loop.after(chance.uniform(1.0, 10.0), setattr, node, "skew", 0.0)
         return "clock_jumped"
+
+    def clock_ahead(self, chance: Random, names: Sequence[str]) -> str:
+        """The wall clock of one of these is a day ahead, for so long that an attempt ends meanwhile."""
+        node = self._world.nodes[chance.choice(names)]
+        node.skew = 86_400.0
+        self._world.loop.after(chance.uniform(3.0, 10.0), setattr, node, "skew", 0.0)
+        return "clock_ahead"
 
     def grant_twice(self, chance: Random) -> str:
         """Offers that were handed out are handed out again, as after the kill of a server, while nobody who

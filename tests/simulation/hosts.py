@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,8 +38,10 @@ RUNNER = "simulated"
 TRAINING_SECONDS = (0.05, 5.0)
 # A trainer whose reaper is stopped, as by a debugger, trains on after its worker was killed.
 STOPPED_SHARE = 0.1
-STOPPED_SECONDS = (5.0, 30.0)
-FAILING_SHARE = 0.15
+STOPPED_SECONDS = (15.0, 40.0)
+FAILING_SHARE = 0.3
+# What asking an interpreter gives; a process for each worker would cost more than the schedule.
+PROBED = provenance.Interpreter("3.11.0", b"package==1\n")
 
 
 class SimulatedRunner:
@@ -115,6 +117,12 @@ class Hosts:
     training: bool = False
     lives: list[Life] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
+    # Called with the worker of the trainer that writes the next checkpoint, once.
+    on_checkpoint: Callable[[str], None] | None = None
+    # Called with the worker of the next trainer, once; its reaper is stopped.
+    on_stopped: Callable[[str], None] | None = None
+    # How long trainers live that write nothing.
+    seconds: tuple[float, float] = TRAINING_SECONDS
     _trainers: dict[int, tuple[Any, SimulatedTrainer]] = field(default_factory=dict)
 
     async def start(
@@ -125,7 +133,10 @@ class Hosts:
         await asyncio.sleep(random.uniform(0.01, 0.1))
         run_id, attempt = environment["RUNSPINE_RUN_ID"], int(environment["RUNSPINE_ATTEMPT"])
         directory = environment["RUNSPINE_RUN_DIR"]
-        stopped = random.random() < STOPPED_SHARE
+        strike, self.on_stopped = self.on_stopped, None
+        stopped = strike is not None or random.random() < STOPPED_SHARE
+        if strike is not None:
+            strike(here())
         life = Life(run_id, attempt, here(), directory, self.world.loop.now, stopped)
         trainer = SimulatedTrainer(self, life)
         self.lives.append(life)
@@ -135,7 +146,7 @@ class Hosts:
             self._train(trainer, environment)
             return trainer
         code = 1 if random.random() < FAILING_SHARE else 0
-        seconds = random.uniform(*(STOPPED_SECONDS if stopped else TRAINING_SECONDS))
+        seconds = random.uniform(*(STOPPED_SECONDS if stopped else self.seconds))
         self.world.loop.after(seconds, self.end, life, TrainerExit(exit_code=code))
         return trainer
 
@@ -148,6 +159,11 @@ class Hosts:
         self.trainings.append(training)
         training.begin()
 
+    def checkpoint_written(self, worker: str) -> None:
+        strike, self.on_checkpoint = self.on_checkpoint, None
+        if strike is not None:
+            strike(worker)
+
     def end(self, life: Life, how: TrainerExit) -> None:
         """The trainer's process is gone; its worker learns of it, if it lives."""
         if life.end is not None:
@@ -157,10 +173,14 @@ class Hosts:
         if node.alive:
             self.world.loop.within(node, trainer.ended)
 
-    def worker_killed(self, name: str) -> None:
-        """A reaper ends the trainer with its worker, unless it is stopped itself."""
+    def worker_killed(self, name: str, *, at_once: bool = False) -> None:
+        """A reaper ends the trainer with its worker, unless it is stopped itself. `at_once` with its host."""
         for life in self.lives:
-            if life.worker == name and life.end is None and not life.stopped:
+            if life.worker != name or life.end is not None:
+                continue
+            if at_once:
+                self.end(life, TrainerExit(signal=9))
+            elif not life.stopped:
                 delay = self.world.random.uniform(0.0, 0.2)
                 self.world.loop.after(delay, self.end, life, TrainerExit(signal=9))
 
@@ -230,6 +250,7 @@ def simulated_hosts(hosts: Hosts) -> Iterator[None]:
         (worker_module, "measure", lambda *_: Capacity(cpus=4, memory_mib=8192)),
         # A second apart: five times fewer wake-ups of every attempt.
         (shipper, "TIDY_SECONDS", 1.0),
+        (provenance, "_probe", lambda _: PROBED),
         (machine_status, "measure_machine", lambda *_: MachineStatus()),
         (PreflightResponder, "_in_thread", checked_at_once),
         (socket, "gethostname", here),

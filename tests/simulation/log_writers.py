@@ -25,9 +25,11 @@ from tests.simulation.world import Connected, World, here
 
 PROCESSES = ("p1", "p2", "p3")
 SUBJECTS = 3
+# Of each process, in long schedules.
 KEYS = 4
 OFFERS = 4
 COMMANDS = 7
+FAULT_SECONDS = 2.0
 # How often the streams have one replica, and how often they had one before.
 SINGLE_SHARE = 0.2
 GROWN_SHARE = 0.1
@@ -35,6 +37,11 @@ GROWN_SHARE = 0.1
 # connected to that server, which takes three seconds to notice, and another may be first each time.
 FOLLOWER_SHARE = 0.08
 FREEZE_AT = 0.5
+# How often a leader that is deposed and comes back is all that happens, to twice as many calls.
+DEPOSED_SHARE = 0.25
+PAUSES = (0.0, 0.01, 0.3, 0.6, 2.0)
+QUICK_PAUSES = (0.0, 0.01, 0.1)
+DEPOSED_AT = (0.3, 1.0)
 FREEZE_SECONDS = 12.0
 MAX_WRITE_SECONDS = 8.0
 VIRTUAL_SECONDS = 240.0
@@ -61,6 +68,7 @@ class WatchedLog:
         self.read = log.read
         self.follow = log.follow
         self.extent = log.extent
+        self.authors = log.authors
 
     async def append(
         self,
@@ -91,11 +99,14 @@ class LogWriters:
         self.ledger = Ledger()
         self.done: set[str] = set()
         self.commands = 0
+        self.share = 0.5 if world.plan.short else 1.0
         chance = world.plan.random("streams")
         self.replicas = 1 if chance.random() < SINGLE_SHARE else 3
         self.grown = self.replicas > 1 and chance.random() < GROWN_SHARE
         # The only fault is a server that does not lead, and hangs: writes must not wait for it.
         self.only_follower = self.replicas > 1 and chance.random() < FOLLOWER_SHARE
+        self.only_deposed = self.replicas > 1 and not self.only_follower and chance.random() < DEPOSED_SHARE
+        self.share *= 2.0 if self.only_deposed else 1.0
         self._decoded: dict[str, list[tuple[int, str, Commit]]] = {}
 
     async def main(self) -> None:
@@ -108,8 +119,7 @@ class LogWriters:
         if self.only_follower:
             self.world.loop.after(FREEZE_AT, self._freeze_follower)
         else:
-            processes = dict.fromkeys(PROCESSES, self.process)
-            Faults(self.world, processes, restart=PROCESSES).plan(0.05, 2.0)
+            self._plan_faults()
         while len(self.done) < len(PROCESSES) and not self.world.problems:
             await asyncio.sleep(0.5)
         if self.world.problems:
@@ -117,6 +127,20 @@ class LogWriters:
         self.world.cluster.heal()
         await self._followers_catch_up()
         self.verify()
+
+    def _plan_faults(self) -> None:
+        faults = Faults(self.world, dict.fromkeys(PROCESSES, self.process), restart=PROCESSES)
+        if self.replicas == 1:
+            faults.aim_at_appends()
+        if not self.only_deposed:
+            faults.plan(0.05, FAULT_SECONDS * self.share)
+            return
+        chance = self.world.plan.random("deposed")
+        at = chance.uniform(*DEPOSED_AT)
+        self.world.loop.after(
+            at,
+            lambda: self.world.reach(f"fault.{faults.depose(self.world.cluster.streams[RUNS], chance, 0.4)}"),
+        )
 
     def _freeze_follower(self) -> None:
         group = self.world.cluster.streams.get(RUNS)
@@ -154,7 +178,7 @@ class LogWriters:
 
     def _calls(self, purpose: str, count: int) -> Iterator[tuple[int, Random]]:
         """The calls of this process for one purpose, each with random numbers of its own."""
-        for number in range(count):
+        for number in range(round(count * self.share)):
             name = f"{here()}.{purpose}.{number}"
             if self.world.takes(name):
                 yield number, self.world.plan.random(name)
@@ -173,7 +197,7 @@ class LogWriters:
             took = self.world.loop.now - began
             if self.only_follower and took > MAX_WRITE_SECONDS:
                 self.world.problem(f"a write waited {took:.1f} s for a frozen follower")
-            await asyncio.sleep(chance.choice((0.0, 0.01, 0.3, 0.6)))
+            await asyncio.sleep(chance.choice(QUICK_PAUSES if self.only_deposed else PAUSES))
 
     async def _reserve(self, log: EventLog) -> None:
         """The same keys at every process, as a client that repeats its submit elsewhere."""
@@ -207,7 +231,7 @@ class LogWriters:
         alive = [node for node in self.world.nodes.values() if node.alive]
         end = self.world.cluster.streams[RUNS].store.last
         until = self.world.loop.now + 30.0
-        while sum(bool(seen) and seen[-1] >= end for seen in self.ledger.followed) < len(alive):
+        while sum((seen[-1] if seen else 0) >= end for seen in self.ledger.followed) < len(alive):
             if self.world.loop.now > until:
                 self.world.problem("a reader of the log does not reach its end")
                 return

@@ -12,6 +12,8 @@ from random import Random
 
 # Timings that are tried before a fault or a call counts as needed.
 SALTS = 4
+# Short schedules find most faults, several in the time of one long one; some faults need the long ones.
+SHORT_SHARE = 0.75
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Plan:
     def random(self, purpose: str) -> Random:
         """Random numbers for one purpose; those of faults and calls do not depend on the salt."""
         return Random(f"{purpose} {self.seed}")
+
+    @property
+    def short(self) -> bool:
+        """Whether it has few calls and runs, and faults for a short time."""
+        return self.random("size").random() < SHORT_SHARE
 
     def timing(self) -> Random:
         return Random(f"schedule {self.seed} {self.salt}")

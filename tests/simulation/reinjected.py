@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -28,11 +30,15 @@ from runspine.eventlog.publisher import PublishRefusedError
 from runspine.eventlog.reads import READ_BATCH, SubjectReader
 from runspine.eventlog.server_errors import Verdict
 from runspine.eventlog.subjects import RUNS, stream_of
+from runspine.services.launcher.core import runs as launcher_runs
+from runspine.services.orchestrator.core import offer_plan
+from runspine.services.orchestrator.core.leases import Leases
 from runspine.services.orchestrator.edges.trainer_service import TrainerServicer
 from runspine.services.worker.attempt import recovery
-from runspine.services.worker.claim import claim
+from runspine.services.worker.claim import claim, single_run
 from runspine.services.worker.process.trainer_process import REAPER_LOCK
 from runspine.wire.v1.facts_pb2 import Fact, KeyReserved
+from runspine.wire.v1.run_pb2 import Run
 from tests.simulation import log_writers
 from tests.simulation.reinjected_storage import STORAGE_INJECTIONS
 
@@ -164,6 +170,44 @@ def claim_without_lock() -> Iterator[None]:
 
 
 @contextmanager
+def stalled_beats_count() -> Iterator[None]:
+    """Silence counted although the stream of heartbeats stored nothing: every run was given up."""
+    before = Leases.due_command
+
+    def due_command(self: Leases, run: Any, _: float, *rest: Any) -> Any:
+        return before(self, run, time.monotonic(), *rest)
+
+    def record_arrival(self: Leases, now: float) -> None:
+        self.last_arrival = now
+
+    with (
+        patch.object(Leases, "due_command", due_command),
+        patch.object(Leases, "record_arrival", record_arrival),
+    ):
+        yield
+
+
+@contextmanager
+def retry_by_worker_clock() -> Iterator[None]:
+    """A retry was dated by the clock of the worker that reported the end: the run waited for a day."""
+    # The package has a function of the same name.
+    decide: Any = import_module("runspine.domain.run.decide")
+    failed, lost = decide._failed, decide._lost
+
+    def rests(run: Run, now: int) -> bool:
+        return now < run.not_before
+
+    with (
+        patch.object(decide, "_failed", lambda run, at, _, *rest: failed(run, at, at, *rest)),
+        patch.object(decide, "_lost", lambda run, at, _, *rest: lost(run, at, at, *rest)),
+        patch.object(offer_plan, "rests", rests),
+        patch.object(single_run, "rests", rests),
+        patch.object(launcher_runs, "rests", rests),
+    ):
+        yield
+
+
+@contextmanager
 def frozen_follower_read() -> Iterator[None]:
     """Reads waited for a replica that hangs: a frozen follower stopped writes for its whole freeze."""
     with patch.object(reads, "DIRECT_SECONDS", 30.0), patch.object(reads, "LEADER_ONLY_SECONDS", 0.0):
@@ -182,6 +226,8 @@ INJECTIONS: Mapping[str, tuple[Injection, str]] = {
     "board-behind": (board_behind, "control"),
     "refusal-ahead": (refusal_ahead, "control"),
     "frozen-follower": (frozen_follower_read, "log"),
+    "stalled-beats": (stalled_beats_count, "control"),
+    "retry-by-worker-clock": (retry_by_worker_clock, "control"),
     "claim-without-lock": (claim_without_lock, "control"),
     **STORAGE_INJECTIONS,
 }

@@ -40,6 +40,7 @@ from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import RetentionProfile
 from runspine.wire.v1.spec_pb2 import Retry, RunSpec
 from tests.simulation.calls import SimulatedStub
+from tests.simulation.checkpoint_faults import CheckpointFaults
 from tests.simulation.control import ControlPlane, own_directory
 from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, simulated_hosts
@@ -48,14 +49,15 @@ from tests.simulation.plan import Plan
 from tests.simulation.s3.faults import StorageFaults
 from tests.simulation.s3.link import answering
 from tests.simulation.storage_verdict import StorageVerdict
-from tests.simulation.world import World, here
+from tests.simulation.world import World, here, settings_of
 
 ORCHESTRATOR = "orchestrator-1"
 WORKERS = ("worker-1", "worker-2")
 TELEMETRIES = ("telemetry-1", "telemetry-2")
 REGISTRIES = ("artifacts-1", "artifacts-2")
-RUN_COUNT = 3
-FAULT_SECONDS = 8.0
+# Of short schedules and of long ones.
+RUN_COUNTS = (1, 3)
+FAULT_SECONDS = (5.0, 8.0)
 MOST_FAULTS = 5
 VIRTUAL_SECONDS = 400.0
 # How long the last file may take to be stored and verified after the last run has ended.
@@ -84,6 +86,8 @@ class StoragePlane(ControlPlane):
         self.registry = registry
         self.hosts.training = True
         self.submitted = 0
+        self.run_count = RUN_COUNTS[self.long]
+        self.fault_seconds = FAULT_SECONDS[self.long]
         self.verdict = StorageVerdict(world, self.hosts, archive=archive, registry=registry)
         self.checked = False
 
@@ -100,9 +104,12 @@ class StoragePlane(ControlPlane):
         self.world.start("client", self.submitter)
         self.world.on_kill = self.killed
         faults = Faults(self.world, processes, restart=list(processes), long_share=0.1)
-        faults.add(*StorageFaults(self.world, processes).kinds(), faults.clock_jumps)
-        faults.plan(0.5, FAULT_SECONDS, MOST_FAULTS)
-        while self.submitted < RUN_COUNT and not self.world.problems:
+        at_checkpoints = CheckpointFaults(self.world, self.hosts, processes)
+        faults.add(*StorageFaults(self.world, processes).kinds(), faults.clock_jumps, *at_checkpoints.kinds())
+        if not self.registry:
+            faults.add(at_checkpoints.damage)
+        faults.plan(0.5, self.fault_seconds, MOST_FAULTS)
+        while self.submitted < self.run_count and not self.world.problems:
             await asyncio.sleep(0.5)
         await self._runs_end()
         await self._settle()
@@ -119,12 +126,13 @@ class StoragePlane(ControlPlane):
 
     async def _settle(self) -> None:
         """Check once everything is stored, and at the latest when it should have been."""
-        await asyncio.sleep(FAULT_SECONDS)
+        await asyncio.sleep(self.fault_seconds)
         until = self.world.loop.now + SETTLE_SECONDS
         while not self.world.problems and self.world.loop.now < until and self.verdict.unsettled():
             await asyncio.sleep(1.0)
         if self.world.problems:
             return
+        self.world.s3.heal()
         self.world.start("reader", self._check)
         while not self.checked and not self.world.problems:
             await asyncio.sleep(0.5)
@@ -140,7 +148,7 @@ class StoragePlane(ControlPlane):
     async def submitter(self) -> None:
         """Submits every run until it is answered; cancels some."""
         stub: Any = SimulatedStub(self.exchange, ORCHESTRATOR)
-        for number in range(RUN_COUNT):
+        for number in range(self.run_count):
             name = f"run.{number}"
             chance = self.world.plan.random(name)
             if self.world.takes(name):
@@ -174,7 +182,8 @@ class StoragePlane(ControlPlane):
         await self._again(self._telemetry)
 
     async def _telemetry(self) -> None:
-        settings = TelemetrySettings(
+        settings = settings_of(
+            TelemetrySettings,
             ingest_commit_seconds=0.8,
             ingest_takeover_seconds=4.0,
             ingest_trim_seconds=0.5,
@@ -194,7 +203,8 @@ class StoragePlane(ControlPlane):
         await self._again(self._artifacts)
 
     async def _artifacts(self) -> None:
-        settings = ArtifactsSettings(
+        settings = settings_of(
+            ArtifactsSettings,
             janitor_seconds=1.0,
             janitor_lease_seconds=3.0,
             gone_seconds=6.0,

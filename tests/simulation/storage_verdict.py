@@ -21,12 +21,13 @@ from runspine.services.telemetry.edges.segment_store import SegmentStore
 from runspine.services.telemetry.settings import TelemetrySettings
 from runspine.storage.ranged_blobs import RangedS3Blobs
 from runspine.wire.v1.artifacts_pb2 import CORRUPT, ERASED, PRUNED, Artifact
-from runspine.wire.v1.facts_pb2 import Commit, Fact
+from runspine.wire.v1.facts_pb2 import LOST, Commit, Fact
 from runspine.wire.v1.run_pb2 import COMPLETED, Run
 from tests.model.trace import Trace, problems, traces
 from tests.simulation.hosts import Hosts
+from tests.simulation.precedence import check_precedence
 from tests.simulation.training import Training
-from tests.simulation.world import Connected, World
+from tests.simulation.world import Connected, World, settings_of
 
 
 class StorageVerdict:
@@ -73,12 +74,21 @@ class StorageVerdict:
         return left
 
     def _unstored(self) -> list[tuple[str, str]]:
-        """Files of trainers that came to their end, neither stored nor given up."""
+        """Files of trainers whose end their worker has seen, neither stored nor given up.
+
+        What a trainer announced to a worker that was killed at that moment is made again by the next attempt,
+        unless the run was cancelled.
+        """
         stored, given_up = self._concluded()
+        lost = {
+            (run_id, fact.attempt_exited.attempt)
+            for run_id, fact in self._facts(ATTEMPTS)
+            if fact.attempt_exited.outcome == LOST
+        }
         return [
             (training.trainer.life.run_id, digest)
             for training in self.hosts.trainings
-            if training.finished
+            if training.finished and (training.trainer.life.run_id, training.trainer.life.attempt) not in lost
             for digest in training.announced
             if (training.trainer.life.run_id, digest) not in stored | given_up
         ]
@@ -104,6 +114,7 @@ class StorageVerdict:
         for trace in found.values():
             for each in problems(trace):
                 self.world.problem(f"model: {each}")
+        check_precedence(self.world, self.hosts)
         if self._archive:
             await self._check_telemetry(connected, settings, found)
         if self._registry:
@@ -116,7 +127,7 @@ class StorageVerdict:
     ) -> None:
         for each in self._unarchived():
             self.world.problem(f"telemetry is not archived: {each}")
-        blobs = RangedS3Blobs(TelemetrySettings(**settings))
+        blobs = RangedS3Blobs(settings_of(TelemetrySettings, **settings))
         catalog, store = ArchiveCatalog(blobs, 1), SegmentStore(blobs, 1 << 20)
         await catalog.check_partitions()
         batches = BatchReader(connected.link, connected.log, catalog, store, RunLookup(connected.log))
@@ -176,15 +187,17 @@ class StorageVerdict:
     async def _check_artifacts(self, connected: Connected) -> None:
         catalog = ArtifactCatalog()
         await Projector(connected.log, None, catalog).start()
+        # Janitors are at work while the catalog is read: what they have pruned by now is not in it yet.
+        pruned = {fact.artifact_pruned.digest for _, fact in self._facts(ARTIFACTS)}
         for artifact in catalog.artifacts():
-            self._check_object(artifact)
+            self._check_object(artifact, artifact.digest in pruned)
         for run_id, waiting in catalog.due():
             self.world.problem(f"an artifact of run {run_id} is not verified: {waiting.artifact.name}")
 
-    def _check_object(self, artifact: Artifact) -> None:
+    def _check_object(self, artifact: Artifact, pruned: bool) -> None:
         if artifact.integrity == CORRUPT:
             self.world.problem(f"{artifact.name} is called damaged, and S3 has lost nothing: {artifact.flaw}")
-        if artifact.keeping in (PRUNED, ERASED):
+        if pruned or artifact.keeping in (PRUNED, ERASED):
             self.world.reach("artifacts.pruned")
             return
         stored = self.world.s3.model.objects.get(artifact.key)

@@ -44,6 +44,11 @@ def test_a_plan_is_read_back_as_it_was_written() -> None:
         assert parse_plan(str(plan)) == plan
 
 
+def test_schedules_are_short_and_long() -> None:
+    short = sum(Plan("log", seed).short for seed in range(400))
+    assert 250 < short < 350
+
+
 def test_faults_and_calls_do_not_depend_on_the_timing() -> None:
     assert Plan("log", 9).random("f0").random() == Plan("log", 9, 3).random("f0").random()
     assert Plan("log", 9).timing().random() != Plan("log", 9, 3).timing().random()

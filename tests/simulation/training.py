@@ -34,11 +34,13 @@ class Training:
     episodes: int
     chance: Random
     done: int = 0
+    # Episodes of the run before this attempt.
+    before: int = 0
     offset: int = 0
     fails_at: int = -1
     lines: int = 0
-    # Digests of the checkpoints that were announced.
-    announced: list[str] = field(default_factory=list)
+    # Checkpoints that were announced, and the episodes of the run before each.
+    announced: dict[str, int] = field(default_factory=dict)
     finished: bool = False
 
     @property
@@ -46,9 +48,13 @@ class Training:
         """Of the whole run, when it ends by itself."""
         return self.episodes * LENGTH
 
+    def steps_before(self, done: int) -> range:
+        """Steps of this attempt before a checkpoint after so many episodes of the run."""
+        return range(self.before * LENGTH, done * LENGTH)
+
     def begin(self) -> None:
         given = self.environment.get("RUNSPINE_RESUME", "")
-        self.done = int(Path(given).read_bytes().split(b"\n")[0]) if given else 0
+        self.before = self.done = int(Path(given).read_bytes().split(b"\n")[0]) if given else 0
         # Some count their steps from 0 again after they were resumed.
         self.offset = self.done * LENGTH if self.chance.random() < FROM_ZERO_SHARE else 0
         if self.chance.random() < FAILING_SHARE:
@@ -69,9 +75,12 @@ class Training:
         written = [*self._steps(), f"line {self.lines}".encode()]
         self.lines += 1
         self.done += 1
-        if self.done % CHECKPOINT_EVERY == 0:
+        has_checkpoint = self.done % CHECKPOINT_EVERY == 0
+        if has_checkpoint:
             written.append(self._checkpoint())
         self.write(b"".join(line + b"\n" for line in written))
+        if has_checkpoint:
+            self.hosts.checkpoint_written(self.trainer.life.worker)
         self._later(self._episode)
 
     def _steps(self) -> list[bytes]:
@@ -99,7 +108,7 @@ class Training:
         noise = hashlib.sha256(f"{life.run_id} {self.done}".encode()).hexdigest().encode()
         data = f"{self.done}\n".encode() + noise * (CHECKPOINT_BYTES // len(noise))
         (Path(self.environment["RUNSPINE_RUN_DIR"]) / name).write_bytes(data)
-        self.announced.append(hashlib.sha256(data).hexdigest())
+        self.announced[hashlib.sha256(data).hexdigest()] = self.done
         step = self.done * LENGTH - self.offset
         return json.dumps({"type": "artifact", "kind": "checkpoint", "path": name, "step": step}).encode()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from runspine.domain.run import fold
 from runspine.eventlog.chain import ChainVerifier
 from runspine.eventlog.reads import DIGEST
-from runspine.eventlog.subjects import ATTEMPTS, RUNS
+from runspine.eventlog.subjects import ATTEMPTS, RUNS, run_subject
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.run_pb2 import Phase
 from tests.histories.calls import Call
@@ -42,6 +43,14 @@ class Verdict:
         self._keys()
         self._calls()
         self._lives()
+
+    def check_undisturbed(self) -> None:
+        """Nothing but heartbeats was held up: no run is stale or given up."""
+        self.world.reach("beats.held_up")
+        for trace in self.traces.values():
+            for fact in trace.runs:
+                if fact.HasField("run_went_stale") or fact.run_requeued.lost:
+                    self.world.problem(f"heartbeats were not stored, and a run paid for it: {fact}".strip())
 
     def _whole(self, stream: str) -> None:
         verifier = ChainVerifier(stream)
@@ -80,7 +89,7 @@ class Verdict:
 
     def _calls(self) -> None:
         """What clients were shown has an order, and no acknowledged submit is lost."""
-        report = check(self.calls)
+        report = check(self._certain(call) for call in self.calls)
         for found in report.contradictions:
             self.world.problem(f"history: {found}")
         for call in self.calls:
@@ -88,6 +97,16 @@ class Verdict:
             for run_id in call.seen:
                 if run_id not in self.traces:
                     self.world.problem(f"a client was shown run {run_id}, which is not on the log")
+
+    def _certain(self, call: Call) -> Call:
+        """What a call proves. While a deposed leader answers from its past, a write that changes nothing
+        may show an older state (docs/consistency.md): whether this one changed anything, nobody knows."""
+        subject = run_subject(call.run_id)
+        old = any(of == subject and call.start <= at <= call.end for at, of in self.world.cluster.old_answers)
+        if not old or not call.is_write or call.outcome not in ("ok", "missing", "refused"):
+            return call
+        self.world.reach("call.answered_from_the_past")
+        return replace(call, outcome="unknown" if call.outcome == "ok" else "failed", seen={})
 
     def _lives(self) -> None:
         """Attempts of a run execute one at a time, each once."""

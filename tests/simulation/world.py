@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 import structlog
 
@@ -19,6 +20,7 @@ from runspine.eventlog.connection import NatsAccount, NatsConnection
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from tests.simulation.clocks import simulated_clocks
+from tests.simulation.costs import counted_reads
 from tests.simulation.loop import NODE, Node, SimulatedLoop
 from tests.simulation.nats.client import SimulatedClient
 from tests.simulation.nats.cluster import Cluster
@@ -29,6 +31,7 @@ from tests.simulation.s3.link import S3Link
 from tests.simulation.s3.server import S3Model
 
 SILENT = logging.CRITICAL
+Settings = TypeVar("Settings")
 
 
 @dataclass(slots=True)
@@ -103,6 +106,13 @@ class World:
                 if wire.client.node is node:
                     wire.client.vanish()
 
+    def restart(self, name: str, seconds: float, process: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """kill -9 of a process, and its next start after so many seconds. Nothing when it is down already."""
+        if self.nodes[name].alive:
+            self.kill(name)
+            self.away.append((name, self.loop.now, self.loop.now + seconds))
+            self.loop.after(seconds, self.start, name, process)
+
     @asynccontextmanager
     async def connected(self, name: str) -> AsyncIterator[Connected]:
         """A connection of the process that runs now, with publisher and log."""
@@ -113,7 +123,7 @@ class World:
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
         """Run the schedule. Raises StuckError when it is not done within so many virtual seconds."""
-        with simulated_clocks(self.loop, self.plan.seed), observed(self.reach):
+        with simulated_clocks(self.loop, self.plan.seed), observed(self.reach), counted_reads(self.problem):
             task = self.loop.spawn(self.loop.add_node("main"), main(), "main")
             self.loop.run_until(task, seconds)
         for crash in self.loop.crashes:
@@ -128,13 +138,22 @@ def here() -> str:
     return NODE.get().name
 
 
+def settings_of(make: Callable[..., Settings], **values: Any) -> Settings:
+    """Settings of a process; reading the environment for each start would take a tenth of a schedule."""
+    return _made(make, tuple(values.items()))
+
+
+@cache
+def _made(make: Callable[..., Settings], values: tuple[tuple[str, Any], ...]) -> Settings:
+    return make(**dict(values))
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """No logging, and no garbage collection within a schedule: it would run what a killed process left."""
     before, hook = structlog.get_config(), sys.unraisablehook
     silence()
-    gc.collect()
-    gc.freeze()
+    discard_garbage()
     gc.disable()
     try:
         yield
@@ -155,3 +174,5 @@ def discard_garbage() -> None:
     with contextlib.suppress(RuntimeError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         gc.collect()
+        # What is left are modules that were imported late, and caches: nothing to look at each time.
+        gc.freeze()

@@ -28,6 +28,11 @@ PYTEST = ("-m", "pytest", "-q", "--timeout=900")
 RUNNERS = "tests/integration/runners"
 
 
+def new_seed() -> str:
+    """Of a search: other schedules each night."""
+    return str(int(time.time()) * 1000)
+
+
 def no_reason() -> str:
     return ""
 
@@ -77,7 +82,9 @@ def parts(seconds: int) -> list[Part]:
             missing_network,
         ),
         Part("model of claims", ("-m", "tests.model", "--faults", "3"), missing_spin),
-        Part("simulation", ("-m", "tests.simulation", "--seconds", searched, "--jobs", "2")),
+        Part(
+            "simulation", ("-m", "tests.simulation", "--night", "--seconds", searched, "--first", new_seed())
+        ),
         Part("faults found again", ("-m", "tests.simulation", "--table", "--seconds", "600")),
         Part("fuzz", ("-m", "tests.fuzz", "--seconds", fuzzed)),
         Part("learning", ("-m", "runspine.bench.trainers.learn", "--short", "--folder", "build/learn")),

@@ -137,6 +137,11 @@ class Browser:
         self.driver.get(f"{self.address}/login?to={to}#{token}")
         self.until(lambda: "/login" not in self.driver.current_url, "logged in")
 
+    def headers(self) -> dict[str, str]:
+        """Headers of a request in the name of this browser: its cookies, and who it is."""
+        cookies = "; ".join(f"{one['name']}={one['value']}" for one in self.driver.get_cookies())
+        return {"Cookie": cookies, "User-Agent": str(self.script("return navigator.userAgent"))}
+
     def script(self, text: str, *arguments: Any) -> Any:
         return self.driver.execute_script(text, *arguments)
 

@@ -17,8 +17,6 @@ from uuid import uuid4
 
 import aiohttp
 
-from runspine.services.dashboard.edges.login import COOKIE
-
 ACK_SECONDS = 3.0
 WIDTH = 600
 # Charts visible at once in a usual window; every other page is scrolled to the end.
@@ -112,9 +110,10 @@ async def main() -> None:
     parser.add_argument("--pages", type=int, default=10)
     args = parser.parse_args()
     jar = aiohttp.CookieJar(unsafe=True)
-    async with aiohttp.ClientSession(
-        cookies={COOKIE: os.environ["RUNSPINE_TOKEN"]}, cookie_jar=jar
-    ) as session:
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        form = {"token": os.environ["RUNSPINE_TOKEN"], "to": "/session"}
+        async with session.post(f"{args.address}/login", data=form) as answer:
+            assert answer.status == 204, f"the login failed with {answer.status}"
         viewers = [
             PageViewer(session, args.address, args.path[number % len(args.path)], bool(number % 2))
             for number in range(args.pages)

@@ -37,7 +37,8 @@ class Fork:
             self.point = ForkPoint.FromString(path.read_bytes())
             self.name = f"fork:{self.point.run_id}:{self.point.episode}"
             self.record = EpisodeRecord(record_of(self.point.record))
-            verdict = Replay(self.record).verdict
+            # Its own process, in the sandbox of a trainer: its envs may be of any module.
+            verdict = Replay(self.record, make=make_env).verdict
         except (RunspineError, DecodeError, OSError) as error:
             raise EnvUnfitError(f"the episode to begin in cannot be replayed here: {error}") from error
         self.way = verdict.way

@@ -10,6 +10,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class CallOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CALL_OUTCOME_UNSPECIFIED: _ClassVar[CallOutcome]
+    DONE: _ClassVar[CallOutcome]
+    REFUSED: _ClassVar[CallOutcome]
+    NOT_DONE: _ClassVar[CallOutcome]
+
 class TrackingState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TRACKING_STATE_UNSPECIFIED: _ClassVar[TrackingState]
@@ -27,6 +34,10 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOST: _ClassVar[Outcome]
     HANDED_BACK: _ClassVar[Outcome]
     FINISHED: _ClassVar[Outcome]
+CALL_OUTCOME_UNSPECIFIED: CallOutcome
+DONE: CallOutcome
+REFUSED: CallOutcome
+NOT_DONE: CallOutcome
 TRACKING_STATE_UNSPECIFIED: TrackingState
 OFFLINE: TrackingState
 SYNCING: TrackingState
@@ -41,21 +52,25 @@ HANDED_BACK: Outcome
 FINISHED: Outcome
 
 class Commit(_message.Message):
-    __slots__ = ("id", "number", "previous", "writer", "facts")
+    __slots__ = ("id", "number", "previous", "writer", "facts", "signer", "signature")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     WRITER_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
+    SIGNER_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     previous: bytes
     writer: str
     facts: _containers.RepeatedCompositeFieldContainer[Fact]
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., previous: _Optional[bytes] = ..., writer: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ...) -> None: ...
+    signer: str
+    signature: bytes
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., previous: _Optional[bytes] = ..., writer: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., signer: _Optional[str] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Fact(_message.Message):
-    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned", "subject_released")
+    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned", "subject_released", "key_introduced", "key_revoked", "signing_began", "call_recorded")
     AT_FIELD_NUMBER: _ClassVar[int]
     RUN_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
     RUN_QUEUED_FIELD_NUMBER: _ClassVar[int]
@@ -97,6 +112,10 @@ class Fact(_message.Message):
     JANITOR_ELECTED_FIELD_NUMBER: _ClassVar[int]
     JANITOR_RESIGNED_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_RELEASED_FIELD_NUMBER: _ClassVar[int]
+    KEY_INTRODUCED_FIELD_NUMBER: _ClassVar[int]
+    KEY_REVOKED_FIELD_NUMBER: _ClassVar[int]
+    SIGNING_BEGAN_FIELD_NUMBER: _ClassVar[int]
+    CALL_RECORDED_FIELD_NUMBER: _ClassVar[int]
     at: int
     run_submitted: RunSubmitted
     run_queued: RunQueued
@@ -138,7 +157,39 @@ class Fact(_message.Message):
     janitor_elected: JanitorElected
     janitor_resigned: JanitorResigned
     subject_released: SubjectReleased
-    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ..., subject_released: _Optional[_Union[SubjectReleased, _Mapping]] = ...) -> None: ...
+    key_introduced: KeyIntroduced
+    key_revoked: KeyRevoked
+    signing_began: SigningBegan
+    call_recorded: CallRecorded
+    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ..., subject_released: _Optional[_Union[SubjectReleased, _Mapping]] = ..., key_introduced: _Optional[_Union[KeyIntroduced, _Mapping]] = ..., key_revoked: _Optional[_Union[KeyRevoked, _Mapping]] = ..., signing_began: _Optional[_Union[SigningBegan, _Mapping]] = ..., call_recorded: _Optional[_Union[CallRecorded, _Mapping]] = ...) -> None: ...
+
+class CallRecorded(_message.Message):
+    __slots__ = ("request_id", "service", "method", "caller", "scope", "peer", "forwarded", "outcome", "code", "reason", "target", "count")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    service: str
+    method: str
+    caller: str
+    scope: str
+    peer: str
+    forwarded: str
+    outcome: CallOutcome
+    code: str
+    reason: str
+    target: str
+    count: int
+    def __init__(self, request_id: _Optional[str] = ..., service: _Optional[str] = ..., method: _Optional[str] = ..., caller: _Optional[str] = ..., scope: _Optional[str] = ..., peer: _Optional[str] = ..., forwarded: _Optional[str] = ..., outcome: _Optional[_Union[CallOutcome, str]] = ..., code: _Optional[str] = ..., reason: _Optional[str] = ..., target: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class RunSubmitted(_message.Message):
     __slots__ = ("run_id", "name", "spec", "submitted_by", "parent", "idempotency_key", "preflight")
@@ -548,7 +599,7 @@ class ArtifactGivenUp(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., reason: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class WorkerOnline(_message.Message):
-    __slots__ = ("worker_id", "host", "pools", "slots", "runners", "version", "capacity")
+    __slots__ = ("worker_id", "host", "pools", "slots", "runners", "version", "capacity", "sandbox", "sandbox_missing")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
@@ -556,6 +607,8 @@ class WorkerOnline(_message.Message):
     RUNNERS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_MISSING_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     host: str
     pools: _containers.RepeatedScalarFieldContainer[str]
@@ -563,7 +616,9 @@ class WorkerOnline(_message.Message):
     runners: _containers.RepeatedCompositeFieldContainer[_runner_pb2.RunnerInfo]
     version: str
     capacity: Capacity
-    def __init__(self, worker_id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ...) -> None: ...
+    sandbox: str
+    sandbox_missing: str
+    def __init__(self, worker_id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ..., sandbox: _Optional[str] = ..., sandbox_missing: _Optional[str] = ...) -> None: ...
 
 class Capacity(_message.Message):
     __slots__ = ("cpus", "memory_mib", "gpus")
@@ -831,3 +886,47 @@ class SubjectReleased(_message.Message):
     released_by: str
     reason: str
     def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., released_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class KeyIntroduced(_message.Message):
+    __slots__ = ("public_key", "role", "worker_id", "expires_at", "root")
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    public_key: bytes
+    role: str
+    worker_id: str
+    expires_at: int
+    root: bytes
+    def __init__(self, public_key: _Optional[bytes] = ..., role: _Optional[str] = ..., worker_id: _Optional[str] = ..., expires_at: _Optional[int] = ..., root: _Optional[bytes] = ...) -> None: ...
+
+class KeyRevoked(_message.Message):
+    __slots__ = ("last", "revoked_by", "reason")
+    class LastEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    last: _containers.ScalarMap[str, int]
+    revoked_by: str
+    reason: str
+    def __init__(self, last: _Optional[_Mapping[str, int]] = ..., revoked_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class SigningBegan(_message.Message):
+    __slots__ = ("last",)
+    class LastEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    last: _containers.ScalarMap[str, int]
+    def __init__(self, last: _Optional[_Mapping[str, int]] = ...) -> None: ...

@@ -55,19 +55,14 @@ class Quarantine(_message.Message):
     def __init__(self, subject: _Optional[str] = ..., stream: _Optional[str] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., messages: _Optional[int] = ..., reason: _Optional[str] = ..., at: _Optional[int] = ..., released: _Optional[int] = ...) -> None: ...
 
 class ChainState(_message.Message):
-    __slots__ = ("heads", "quarantines")
-    class HeadsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: bytes
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    __slots__ = ("subjects", "heads", "quarantines")
+    SUBJECTS_FIELD_NUMBER: _ClassVar[int]
     HEADS_FIELD_NUMBER: _ClassVar[int]
     QUARANTINES_FIELD_NUMBER: _ClassVar[int]
-    heads: _containers.ScalarMap[str, bytes]
+    subjects: _containers.RepeatedScalarFieldContainer[str]
+    heads: _containers.RepeatedScalarFieldContainer[bytes]
     quarantines: _containers.RepeatedCompositeFieldContainer[Quarantine]
-    def __init__(self, heads: _Optional[_Mapping[str, bytes]] = ..., quarantines: _Optional[_Iterable[_Union[Quarantine, _Mapping]]] = ...) -> None: ...
+    def __init__(self, subjects: _Optional[_Iterable[str]] = ..., heads: _Optional[_Iterable[bytes]] = ..., quarantines: _Optional[_Iterable[_Union[Quarantine, _Mapping]]] = ...) -> None: ...
 
 class Run(_message.Message):
     __slots__ = ("id", "name", "spec", "phase", "attempt", "worker_id", "reason", "priority", "labels", "submitted_by", "parent", "submitted_at", "queued_at", "not_before", "started_at", "ended_at", "last_heard", "failures", "losses", "counts", "position", "fruitless_losses", "preflight", "hand_backs", "quarantine")
@@ -182,7 +177,7 @@ class AttemptHistory(_message.Message):
     def __init__(self, attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
 
 class Worker(_message.Message):
-    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine", "cached_datasets", "quarantine")
+    __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine", "cached_datasets", "quarantine", "sandbox", "sandbox_missing")
     ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     POOLS_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +193,8 @@ class Worker(_message.Message):
     MACHINE_FIELD_NUMBER: _ClassVar[int]
     CACHED_DATASETS_FIELD_NUMBER: _ClassVar[int]
     QUARANTINE_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_MISSING_FIELD_NUMBER: _ClassVar[int]
     id: str
     host: str
     pools: _containers.RepeatedScalarFieldContainer[str]
@@ -213,7 +210,9 @@ class Worker(_message.Message):
     machine: MachineStatus
     cached_datasets: _containers.RepeatedCompositeFieldContainer[CachedDataset]
     quarantine: Quarantine
-    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ...) -> None: ...
+    sandbox: str
+    sandbox_missing: str
+    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., runners: _Optional[_Iterable[_Union[_runner_pb2.RunnerInfo, _Mapping]]] = ..., version: _Optional[str] = ..., online: _Optional[bool] = ..., since: _Optional[int] = ..., last_heard: _Optional[int] = ..., running: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., capacity: _Optional[_Union[_facts_pb2.Capacity, _Mapping]] = ..., machine: _Optional[_Union[MachineStatus, _Mapping]] = ..., cached_datasets: _Optional[_Iterable[_Union[CachedDataset, _Mapping]]] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., sandbox: _Optional[str] = ..., sandbox_missing: _Optional[str] = ...) -> None: ...
 
 class Beat(_message.Message):
     __slots__ = ("worker_id", "at", "attempts", "waiting", "machine", "cached_datasets")

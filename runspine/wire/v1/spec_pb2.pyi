@@ -65,7 +65,7 @@ class ValueMap(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, Value]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes", "code")
+    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes", "code", "isolation")
     class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +123,7 @@ class RunSpec(_message.Message):
     FORK_FIELD_NUMBER: _ClassVar[int]
     MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     runner: str
     algo: str
@@ -152,7 +153,8 @@ class RunSpec(_message.Message):
     fork: ForkPoint
     max_episodes: int
     code: Code
-    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ..., code: _Optional[_Union[Code, _Mapping]] = ...) -> None: ...
+    isolation: Isolation
+    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ..., code: _Optional[_Union[Code, _Mapping]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ...) -> None: ...
 
 class Code(_message.Message):
     __slots__ = ("tree", "directory", "files", "bytes", "origin", "image")
@@ -187,6 +189,14 @@ class CodeOrigin(_message.Message):
     diff: str
     diff_cut: bool
     def __init__(self, folder: _Optional[str] = ..., commit: _Optional[str] = ..., branch: _Optional[str] = ..., remote: _Optional[str] = ..., dirty: _Optional[bool] = ..., diff: _Optional[str] = ..., diff_cut: _Optional[bool] = ...) -> None: ...
+
+class Isolation(_message.Message):
+    __slots__ = ("required", "network")
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
+    required: bool
+    network: str
+    def __init__(self, required: _Optional[bool] = ..., network: _Optional[str] = ...) -> None: ...
 
 class Play(_message.Message):
     __slots__ = ("actor", "steps_per_second", "turn_based", "episodes", "fork", "plan_text")
@@ -273,20 +283,22 @@ class Evaluation(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., episodes: _Optional[int] = ..., batches: _Optional[int] = ..., repeat: _Optional[bool] = ..., stochastic: _Optional[bool] = ..., video_frames: _Optional[int] = ...) -> None: ...
 
 class Limits(_message.Message):
-    __slots__ = ("wall_seconds", "grace_seconds", "memory_mib", "cpus", "processes", "disk_mib")
+    __slots__ = ("wall_seconds", "grace_seconds", "memory_mib", "cpus", "processes", "disk_mib", "stall_seconds")
     WALL_SECONDS_FIELD_NUMBER: _ClassVar[int]
     GRACE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     DISK_MIB_FIELD_NUMBER: _ClassVar[int]
+    STALL_SECONDS_FIELD_NUMBER: _ClassVar[int]
     wall_seconds: float
     grace_seconds: float
     memory_mib: int
     cpus: float
     processes: int
     disk_mib: int
-    def __init__(self, wall_seconds: _Optional[float] = ..., grace_seconds: _Optional[float] = ..., memory_mib: _Optional[int] = ..., cpus: _Optional[float] = ..., processes: _Optional[int] = ..., disk_mib: _Optional[int] = ...) -> None: ...
+    stall_seconds: float
+    def __init__(self, wall_seconds: _Optional[float] = ..., grace_seconds: _Optional[float] = ..., memory_mib: _Optional[int] = ..., cpus: _Optional[float] = ..., processes: _Optional[int] = ..., disk_mib: _Optional[int] = ..., stall_seconds: _Optional[float] = ...) -> None: ...
 
 class Retry(_message.Message):
     __slots__ = ("max_attempts", "backoff_seconds")

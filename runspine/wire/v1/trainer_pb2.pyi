@@ -11,6 +11,42 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class SearchAuditRequest(_message.Message):
+    __slots__ = ("caller", "method", "text", "refused", "since", "limit", "before")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    caller: str
+    method: str
+    text: str
+    refused: bool
+    since: int
+    limit: int
+    before: int
+    def __init__(self, caller: _Optional[str] = ..., method: _Optional[str] = ..., text: _Optional[str] = ..., refused: _Optional[bool] = ..., since: _Optional[int] = ..., limit: _Optional[int] = ..., before: _Optional[int] = ...) -> None: ...
+
+class SearchAuditResponse(_message.Message):
+    __slots__ = ("entries", "next_before")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[AuditEntry]
+    next_before: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., next_before: _Optional[int] = ...) -> None: ...
+
+class AuditEntry(_message.Message):
+    __slots__ = ("at", "call", "sequence")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    call: _facts_pb2.CallRecorded
+    sequence: int
+    def __init__(self, at: _Optional[int] = ..., call: _Optional[_Union[_facts_pb2.CallRecorded, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
 class PruneDatasetCacheRequest(_message.Message):
     __slots__ = ("worker_id", "dataset")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -104,6 +104,11 @@ class TrainerServiceStub:
                 request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.DescribeLogRequest.SerializeToString,
                 response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.DescribeLogResponse.FromString,
                 _registered_method=True)
+        self.SearchAudit = channel.unary_unary(
+                '/runspine.wire.v1.TrainerService/SearchAudit',
+                request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditResponse.FromString,
+                _registered_method=True)
 
 
 class TrainerServiceServicer:
@@ -201,6 +206,13 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SearchAudit(self, request, context):
+        """The audit trail, newest first. Needs the scope admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -273,6 +285,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.DescribeLog,
                     request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.DescribeLogRequest.FromString,
                     response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.DescribeLogResponse.SerializeToString,
+            ),
+            'SearchAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchAudit,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -653,6 +670,33 @@ class TrainerService:
             '/runspine.wire.v1.TrainerService/DescribeLog',
             runspine_dot_wire_dot_v1_dot_trainer__pb2.DescribeLogRequest.SerializeToString,
             runspine_dot_wire_dot_v1_dot_trainer__pb2.DescribeLogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.TrainerService/SearchAudit',
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

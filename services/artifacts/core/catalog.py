@@ -43,8 +43,8 @@ class ArtifactCatalog:
     """The artifacts service's projection of artifacts, runs, retention rules and names."""
 
     name = "artifacts"
-    # 2: sums of what was pruned. 3: with the state of the chains.
-    schema = 3
+    # 2: sums of what was pruned. 4: with the state of the chains.
+    schema = 4
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:

@@ -21,6 +21,7 @@ COMMON_FIELDS = {
 }
 LIMIT_FIELDS = {
     "wall_seconds": "Maximum duration of an attempt, in seconds.",
+    "stall_seconds": "Longest time without output, telemetry and CPU time, in seconds.",
     "memory_mib": "Maximum memory of all its processes, in MiB.",
     "cpus": "Maximum number of cores.",
     "disk_mib": "Maximum size of the run's directory, in MiB.",

@@ -13,7 +13,6 @@ from runspine.services.dashboard.core.run_table import MAX_SPARK_POINTS
 from runspine.services.dashboard.edges.backend import Access, Backend
 from runspine.services.dashboard.edges.comparisons import Comparisons
 from runspine.services.dashboard.edges.curve_cache import CurveCache, CurveQuery
-from runspine.services.dashboard.edges.login import COOKIE
 from runspine.services.dashboard.edges.metric_queries import spark_points
 from runspine.services.dashboard.edges.responses import json_bytes_response, json_response
 from runspine.wire.v1.telemetry_pb2 import ListSeriesRequest
@@ -26,7 +25,7 @@ def add_curve_api(app: FastAPI, backend: Backend, cache: CurveCache) -> None:
     """Series names, curves and sparklines of runs."""
 
     def access(request: Request) -> Access:
-        return backend.access(request.cookies.get(COOKIE, ""))
+        return backend.access_of(request.scope)
 
     @app.get("/api/runs/{run_id}/series")
     async def series(request: Request, run_id: str) -> Response:
@@ -71,6 +70,6 @@ def add_compare_api(app: FastAPI, backend: Backend, comparisons: Comparisons) ->
         stat: str = "iqm",
         each: bool = False,
     ) -> Response:
-        access = backend.access(request.cookies.get(COOKIE, ""))
+        access = backend.access_of(request.scope)
         found = await comparisons.get(access, run, metric, axis, stat, tuple(by), each)
         return json_response(as_curves(found))

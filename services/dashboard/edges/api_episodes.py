@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse, Response
 
 from runspine.services.dashboard.core.episode_view import episode_steps, episode_summary
 from runspine.services.dashboard.edges.episode_frames import EpisodeFrames, LoadedEpisode
-from runspine.services.dashboard.edges.login import COOKIE
+from runspine.services.dashboard.edges.login.session import session_of
 from runspine.services.dashboard.edges.responses import json_response
 
 MAX_STEPS = 500
@@ -19,7 +19,7 @@ IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 def add_episode_api(app: FastAPI, frames: EpisodeFrames) -> None:
     async def load(request: Request, run_id: str, which: str) -> LoadedEpisode:
-        return await frames.load(request.cookies.get(COOKIE, ""), run_id, which)
+        return await frames.load(session_of(request.scope).person.token, run_id, which)
 
     @app.get("/api/runs/{run_id}/episodes/{which}")
     async def episode(request: Request, run_id: str, which: str) -> Response:

@@ -11,7 +11,6 @@ from fastapi.responses import Response, StreamingResponse
 
 from runspine.errors import UnreachableError
 from runspine.services.dashboard.edges.backend import Backend
-from runspine.services.dashboard.edges.login import COOKIE
 from runspine.wire.v1.artifacts_pb2 import GetUrlRequest
 
 # Shown inline; everything else is sent as an attachment of an opaque type.
@@ -22,7 +21,7 @@ PASSED_HEADERS = ("content-length", "content-range", "accept-ranges")
 def add_file_api(app: FastAPI, backend: Backend) -> None:
     @app.get("/api/artifacts/{digest}/{name:path}")
     async def artifact(request: Request, digest: str, name: str) -> Response:
-        access = backend.access(request.cookies.get(COOKIE, ""))
+        access = backend.access_of(request.scope)
         granted = await access.call("artifacts", "GetUrl", GetUrlRequest(reference=digest))
         wanted = {"Range": request.headers["range"]} if "range" in request.headers else {}
         # A proxy of the environment does not apply to a server on this machine.

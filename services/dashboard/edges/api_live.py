@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 from typing import Any
-from urllib.parse import urlsplit
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from fastapi.responses import FileResponse, Response
@@ -17,7 +16,8 @@ from runspine.services.dashboard.core.view_request import BrowserRequest, parse_
 from runspine.services.dashboard.edges.backend import Backend
 from runspine.services.dashboard.edges.clip_recording import MAX_CLIP_SECONDS, ClipRecording, RecordedClips
 from runspine.services.dashboard.edges.live_hub import BrowserViewer, LiveHub, WatchedRun
-from runspine.services.dashboard.edges.login import COOKIE, Login, Person
+from runspine.services.dashboard.edges.login.person import Person
+from runspine.services.dashboard.edges.login.session import session_of
 from runspine.tasks import cancel_and_wait
 from runspine.video.clip import VideoError
 from runspine.wire.v1.trainer_pb2 import GetRequest
@@ -28,18 +28,18 @@ MAX_UNSEEN_ROUNDS = 3
 GATHER_SECONDS = 0.01
 MAX_MESSAGE_LENGTH = 4096
 # Close codes of the web socket; live.js and play.js know them.
-UNAUTHENTICATED, RUN_NOT_FOUND, UNAVAILABLE, BAD_MESSAGE = 4401, 4404, 4503, 4400
+RUN_NOT_FOUND, UNAVAILABLE, BAD_MESSAGE = 4404, 4503, 4400
 
 
-def add_live_api(app: FastAPI, backend: Backend, login: Login, hub: LiveHub, clips: RecordedClips) -> None:
+def add_live_api(app: FastAPI, backend: Backend, hub: LiveHub, clips: RecordedClips) -> None:
     @app.websocket("/api/runs/{run_id}/live")
     async def live(socket: WebSocket, run_id: str) -> None:
         await socket.accept()
-        refused = await _refusal(socket, run_id, backend, login, hub)
+        refused = await _refusal(socket, run_id, backend, hub)
         if refused is not None:
             await socket.close(*refused)
             return
-        person = login.person(socket.cookies.get(COOKIE, ""))
+        person = session_of(socket.scope).person
         async with hub.watch(run_id) as (run, viewer):
             await LiveConnection(socket, run, viewer, clips, person).serve()
 
@@ -53,18 +53,12 @@ def add_live_api(app: FastAPI, backend: Backend, login: Login, hub: LiveHub, cli
         return FileResponse(path, media_type="video/mp4", filename=f"runspine-{name}.mp4")
 
 
-async def _refusal(
-    socket: WebSocket, run_id: str, backend: Backend, login: Login, hub: LiveHub
-) -> tuple[int, str] | None:
-    """Close code and reason when this browser may not watch. The HTTP guard does not cover web sockets."""
-    token = socket.cookies.get(COOKIE, "")
-    origin = urlsplit(socket.headers.get("origin", "")).netloc
-    if login.person(token) is None or (origin and origin != socket.headers.get("host")):
-        return UNAUTHENTICATED, "log in first"
+async def _refusal(socket: WebSocket, run_id: str, backend: Backend, hub: LiveHub) -> tuple[int, str] | None:
+    """Close code and reason when this browser cannot watch. The guard has checked its session."""
     if hub.trouble:
         return UNAVAILABLE, hub.trouble[:120]
     try:
-        await backend.access(token).call("trainer", "Get", GetRequest(run_id=run_id))
+        await backend.access_of(socket.scope).call("trainer", "Get", GetRequest(run_id=run_id))
     except RunspineError as error:
         return RUN_NOT_FOUND, str(error)[:120]
     return None
@@ -79,7 +73,7 @@ class LiveConnection:
         run: WatchedRun,
         viewer: BrowserViewer,
         clips: RecordedClips,
-        person: Person | None,
+        person: Person,
     ) -> None:
         self._socket, self._run, self._viewer, self._clips = socket, run, viewer, clips
         self._person = person
@@ -122,7 +116,7 @@ class LiveConnection:
 
     async def _steer(self, message: Any) -> None:
         """Steering requires the scope that starts runs."""
-        if self._person is None or not self._person.may_run:
+        if not self._person.may_run:
             await self._send({"refused": "this token is read-only: log in with one of scope run to steer"})
         elif not await self._run.steer(parse_control(message, self._person.name)):
             await self._send({"refused": "NATS does not accept input now: press again"})

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
 
+from runspine.errors import DeniedError
+from runspine.rpc.call_records import FORWARDED
 from runspine.rpc.channel import Tls, open_channel
 from runspine.rpc.siblings import Siblings
 from runspine.rpc.trainer_client import OPTIONS, is_away, translated
+from runspine.services.dashboard.edges.login.session import Session, session_of
 from runspine.services.dashboard.settings import DashboardSettings
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
@@ -54,17 +57,27 @@ class Backend:
             for channel in service.channels:
                 await channel.close()
 
-    def access(self, token: str) -> Access:
-        return Access(self, token)
+    def access(self, token: str, session: Session | None = None, address: str = "") -> Access:
+        """Calls with this token, for a browser at this address; they end with the session."""
+        return Access(self, token, session, address)
+
+    def access_of(self, scope: Mapping[str, Any]) -> Access:
+        """Calls in the name of the person who made a request."""
+        session = session_of(scope)
+        return self.access(session.person.token, session, (scope.get("client") or ("",))[0])
 
 
 class Access:
     """Calls to the services with one person's token. Raises RunspineError with a readable message."""
 
-    def __init__(self, backend: Backend, token: str) -> None:
+    def __init__(
+        self, backend: Backend, token: str, session: Session | None = None, address: str = ""
+    ) -> None:
         self._backend = backend
+        self._session = session
         self._token = token
-        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        bearer = (("authorization", f"Bearer {token}"),) if token else ()
+        self._metadata = (*bearer, *(((FORWARDED, address),) if address else ()))
         # Cache key of answers that this person may share. Where the dashboard checks tokens, everybody who is
         # logged in may read. Otherwise only the services know, and answers are shared per token.
         self.audience = "" if backend.has_tokens_file else token
@@ -74,6 +87,7 @@ class Access:
     ) -> Any:
         """Unary call. Retried at other addresses of the service only; the page shows the error and refreshes
         itself later."""
+        self._check()
         siblings = self._backend.services[service]
         for tried in range(len(siblings)):
             number, stub = siblings.choose()
@@ -90,6 +104,7 @@ class Access:
 
     async def stream(self, service: str, method: str, request: Any) -> AsyncIterator[Any]:
         """Messages of a server stream until it ends."""
+        self._check()
         siblings = self._backend.services[service]
         number, stub = siblings.choose()
         call = getattr(stub, method)(request, metadata=self._metadata)
@@ -102,3 +117,8 @@ class Access:
             raise translated(error, siblings.addresses[number], self._token) from error
         finally:
             call.cancel()
+
+    def _check(self) -> None:
+        """Raises DeniedError when the session is over: a page that is still open must not act."""
+        if self._session is not None and self._session.over.is_set():
+            raise DeniedError(self._session.why)

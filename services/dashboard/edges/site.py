@@ -1,4 +1,4 @@
-"""The web server: static files, login and NiceGUI's pages, in the service's own event loop."""
+"""The web server: static files, login and NiceGUI's pages behind the guard, in the service's event loop."""
 
 from __future__ import annotations
 
@@ -9,38 +9,27 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
 import uvicorn
-from fastapi import FastAPI, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
+from runspine.rpc.call_records import Audit
 from runspine.rpc.loopback import is_loopback
 from runspine.services.dashboard.assets import STATIC
-from runspine.services.dashboard.edges.login import COOKIE, COOKIE_SECONDS, Login
-from runspine.services.dashboard.edges.login_page import login_page
+from runspine.services.dashboard.edges.login.guard import Guard
+from runspine.services.dashboard.edges.login.person import Login
+from runspine.services.dashboard.edges.login.routes import LoginRoutes
+from runspine.services.dashboard.edges.login.sessions import Sessions
 from runspine.services.dashboard.settings import DashboardSettings
 from runspine.settings import split_address
-
-# NiceGUI's components compile templates in the browser, hence unsafe-eval.
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
-        "style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
-        "img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self' ws: wss:; "
-        "frame-ancestors 'none'; base-uri 'self'; form-action 'self'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     app: FastAPI
     login: Login
+    sessions: Sessions
     settings: DashboardSettings
 
     @property
@@ -70,63 +59,15 @@ def refuse_open_site(settings: DashboardSettings) -> None:
         )
 
 
-def build_site(settings: DashboardSettings) -> Site:
+def build_site(settings: DashboardSettings, audit: Audit) -> Site:
     app = FastAPI(title="Runspine", docs_url=None, redoc_url=None, openapi_url=None)
-    site = Site(app, Login(settings.tokens_file), settings)
+    login = Login(settings.tokens_file)
+    folder, idle, most = settings.dashboard_dir, settings.session_idle_seconds, settings.session_seconds
+    sessions = Sessions(login, folder / "sessions", idle, most)
+    site = Site(app, login, sessions, settings)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    _add_login(site)
-    _add_guard(site)
+    LoginRoutes(login, sessions, audit, secure=site.secure).add_to(app)
     return site
-
-
-def _add_login(site: Site) -> None:
-    @site.app.get("/login", response_class=HTMLResponse)
-    async def show(to: str = "/") -> str:
-        return login_page(_inside(to))
-
-    @site.app.post("/login")
-    async def enter(token: str = Form(""), to: str = Form("/")) -> Response:
-        if site.login.person(token.strip()) is None:
-            return HTMLResponse(login_page(_inside(to), wrong=True), status_code=403)
-        answer = RedirectResponse(_inside(to), status_code=303)
-        answer.set_cookie(
-            COOKIE,
-            token.strip(),
-            max_age=COOKIE_SECONDS,
-            httponly=True,
-            samesite="strict",
-            secure=site.secure,
-        )
-        return answer
-
-    @site.app.post("/logout")
-    async def leave() -> Response:
-        answer = RedirectResponse("/login", status_code=303)
-        answer.delete_cookie(COOKIE)
-        return answer
-
-
-def _add_guard(site: Site) -> None:
-    """Without a valid token nothing but the login page and static files is served."""
-
-    @site.app.middleware("http")
-    async def guard(request: Request, call_next: Any) -> Response:
-        path = request.url.path
-        files = request.method == "GET" and path.startswith(("/static/", "/_nicegui/"))
-        public = path == "/login" or files
-        if not public and site.login.person(request.cookies.get(COOKIE, "")) is None:
-            if request.method != "GET":
-                return Response("log in first", status_code=401)
-            to = f"{path}?{request.url.query}" if request.url.query else path
-            return RedirectResponse(f"/login?{urlencode({'to': to})}", status_code=303)
-        answer: Response = await call_next(request)
-        answer.headers.update(SECURITY_HEADERS)
-        return answer
-
-
-def _inside(to: str) -> str:
-    """The path if it is one of this site, else the start page."""
-    return to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
 
 
 def storage_secret(folder: Path) -> str:
@@ -151,14 +92,18 @@ class Server(uvicorn.Server):
 async def serve_site(site: Site) -> None:
     """Serve until cancelled, then shut down gracefully within a second."""
     host, port = split_address(site.settings.http_address)
+    settings = site.settings
+    guarded = Guard(site.app, site.sessions, secure=site.secure, behind_proxy=settings.behind_proxy)
     config = uvicorn.Config(
-        site.app,
+        guarded,
         host=host,
         port=port,
         log_level="warning",
         access_log=False,
-        ssl_certfile=site.settings.http_tls_cert,
-        ssl_keyfile=site.settings.http_tls_key,
+        # Without a proxy, anybody could claim another address.
+        proxy_headers=settings.behind_proxy,
+        ssl_certfile=settings.http_tls_cert,
+        ssl_keyfile=settings.http_tls_key,
         timeout_graceful_shutdown=1,
     )
     server = Server(config)

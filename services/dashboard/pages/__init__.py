@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
+from runspine.services.dashboard.pages.audit import add_audit_page
 from runspine.services.dashboard.pages.checkpoints.page import add_checkpoints_page
 from runspine.services.dashboard.pages.compare import add_compare_page
 from runspine.services.dashboard.pages.elements.context import PageContext
@@ -24,4 +25,5 @@ def add_pages(context: PageContext) -> None:
     add_play_page(context)
     add_checkpoints_page(context)
     add_compare_page(context)
+    add_audit_page(context)
     add_missing_page(context)

@@ -150,8 +150,17 @@ window.rs = (() => {
     document.addEventListener("visibilitychange", report);
     if (document.hidden) report();
   };
+  // When the session is over, the server closes the socket for good: the page leads to the login.
+  const watchSession = () => {
+    const check = async () => {
+      const answer = await fetch("/session").catch(() => null);
+      if (answer?.status === 401) location.reload();
+    };
+    window.socket.on("disconnect", check);
+    window.socket.io.on("error", check);
+  };
   return {
-    badge, name, progress, spark, labels, filtering, passes, setFilter, short, ready, count, rows, selected, reportVisibility, keys: press,
+    badge, name, progress, spark, labels, filtering, passes, setFilter, short, ready, count, rows, selected, reportVisibility, watchSession, keys: press,
     none: () => "",
     byTime: (one, other) => one - other,
     rate: (p) => (p.data.phase === "running" && p.value ? short(p.value) : "–"),

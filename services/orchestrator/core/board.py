@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 
 from runspine.domain.run.attempts import apply_attempt, find_attempt, newest_tracking
 from runspine.domain.run.evolve import ENDED, apply
@@ -32,8 +33,8 @@ class Board:
     """The orchestrator's projection of runs, attempts, workers and the registry."""
 
     name = "orchestrator"
-    # 2: with the registry, and a cursor on ARTIFACTS. 3: with the state of the chains.
-    schema = 3
+    # 2: with the registry, and a cursor on ARTIFACTS. 4: with the state of the chains.
+    schema = 4
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
@@ -42,6 +43,9 @@ class Board:
         self.workers: dict[str, Worker] = {}
         self.registry = Registry()
         self.open: set[str] = set()
+        # Runs that have not ended, by who submitted them; pools that runs were submitted to.
+        self.active_by: Counter[str] = Counter()
+        self.pools: set[str] = set()
         self.touched: set[str] = set()
         self.ids: list[str] = []
         self._names: dict[str, str] = {}
@@ -215,6 +219,8 @@ class Board:
         self.ids = sorted(self.runs)
         self._names = {run.name: run.id for run in loaded.runs}
         self.open = {run.id for run in loaded.runs if run.phase not in ENDED}
+        self.active_by = Counter(self.runs[run_id].submitted_by for run_id in self.open)
+        self.pools = {run.spec.pool for run in loaded.runs}
         self.touched = set(self.open)
 
     def _apply_run(self, run_id: str, recorded: Recorded) -> None:
@@ -227,6 +233,8 @@ class Board:
         run.position = recorded.sequence
         self._names[run.name] = run_id
         self.touched.add(run_id)
+        self.pools.add(run.spec.pool)
+        self.active_by[run.submitted_by] += (run.phase not in ENDED) - (run_id in self.open)
         if run.phase in ENDED:
             self.open.discard(run_id)
             self._waiting.pop(run_id, None)
@@ -255,6 +263,8 @@ class Board:
                         runners=online.runners,
                         version=online.version,
                         capacity=online.capacity,
+                        sandbox=online.sandbox,
+                        sandbox_missing=online.sandbox_missing,
                         machine=worker.machine if worker.HasField("machine") else None,
                         online=True,
                         since=fact.at,

@@ -100,7 +100,18 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
 
 
 def _unknown(spec: RunSpec) -> Iterator[Violation]:
-    inner = ("limits", "retry", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "code")
+    inner = (
+        "limits",
+        "retry",
+        "capture",
+        "warm_start",
+        "evaluation",
+        "dataset",
+        "play",
+        "fork",
+        "code",
+        "isolation",
+    )
     for message, field in ((spec, "spec"), *((getattr(spec, name), f"spec.{name}") for name in inner)):
         unknown = UnknownFieldSet(message)
         numbers = [str(unknown[index].field_number) for index in range(len(unknown))]
@@ -122,6 +133,8 @@ def _texts(spec: RunSpec) -> Iterator[Violation]:
         yield Violation("spec.notes", f"{len(spec.notes)} characters, more than the {MAX_NOTES} accepted")
     if spec.workdir and not spec.workdir.startswith("/"):
         yield Violation("spec.workdir", f"{spec.workdir!r} is relative: give the absolute path on the worker")
+    if spec.isolation.network not in ("", "open", "none"):
+        yield Violation("spec.isolation.network", f"{spec.isolation.network!r} is not one of: open, none")
     for index, word in enumerate(spec.command):
         if "\0" in word:
             yield Violation(f"spec.command[{index}]", "holds a NUL character: remove it")
@@ -144,6 +157,7 @@ def _numbers(spec: RunSpec) -> Iterator[Violation]:
     bounded = {
         "spec.retry.backoff_seconds": (spec.retry.backoff_seconds, 3600.0),
         "spec.limits.wall_seconds": (spec.limits.wall_seconds, 366 * 86400.0),
+        "spec.limits.stall_seconds": (spec.limits.stall_seconds, 366 * 86400.0),
         "spec.limits.grace_seconds": (spec.limits.grace_seconds, 3600.0),
     }
     for field, (value, limit) in bounded.items():

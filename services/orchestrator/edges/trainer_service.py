@@ -14,12 +14,19 @@ from runspine.errors import Violation
 from runspine.eventlog import EventLog, Recorded
 from runspine.eventlog.decider import Handled, handle
 from runspine.eventlog.projection import Projector
-from runspine.eventlog.subjects import FACT_STREAMS, RUNS, key_subject, run_subject
+from runspine.eventlog.subjects import AUDIT, FACT_STREAMS, RUNS, key_subject, run_subject
 from runspine.ids import is_ulid, new_ulid, run_name
 from runspine.rpc.auth import caller, caller_scope
-from runspine.rpc.errors import AmbiguousError, InvalidInputError, NotFoundError, translate_errors
+from runspine.rpc.errors import (
+    AmbiguousError,
+    InvalidInputError,
+    LimitError,
+    NotFoundError,
+    translate_errors,
+)
 from runspine.runners.help import with_help
 from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.caller_limits import NO_LIMITS, CallerLimits
 from runspine.services.orchestrator.core.capacity import (
     capacity_violations,
     disk_notices,
@@ -34,6 +41,7 @@ from runspine.services.orchestrator.core.spec_rules import (
     violations,
     with_defaults,
 )
+from runspine.services.orchestrator.edges.audit_search import search_audit
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.name_lookup import look_up_names
@@ -62,6 +70,7 @@ class TrainerCalls:
     installed: dict[str, RunnerInfo]
     launch_checks: LaunchChecks
     caches: CacheRequests
+    limits: CallerLimits = NO_LIMITS
 
     def runners(self) -> dict[str, RunnerInfo]:
         """Runners that workers report, and those installed in this process."""
@@ -160,7 +169,7 @@ class TrainerServicer(TrainerServiceServicer):
         return await self._trainer.caches.prune(request)
 
     async def ReadLog(self, request: wire.ReadLogRequest, _: Any) -> AsyncIterator[wire.LogRecord]:
-        _known_stream(request.stream)
+        _known_stream(request.stream, caller_scope.get())
         records = self._trainer.event_log.follow(
             request.stream, after=request.after, subject=request.subject, live=request.follow
         )
@@ -189,6 +198,9 @@ class TrainerServicer(TrainerServiceServicer):
             )
         return response
 
+    async def SearchAudit(self, request: wire.SearchAuditRequest, _: Any) -> wire.SearchAuditResponse:
+        return await search_audit(self._trainer.event_log, request)
+
     async def _submit(self, given: RunSpec, key: str, parent: str) -> wire.SubmitResponse:
         spec = await self._checked(given)
         found = await self._trainer.launch_checks.check(spec)
@@ -196,6 +208,9 @@ class TrainerServicer(TrainerServiceServicer):
             raise InvalidInputError(found.violations)
         at = now_micros()
         run_id, name = new_ulid(), spec.name or run_name(spec.env, spec.algo or _program(spec), spec.seed, at)
+        problem = self._trainer.limits.active_problem(self._trainer.board, caller.get())
+        if problem and not (key and await self._is_submitted(key)):
+            raise LimitError(problem)
         if key:
             _refuse_long("idempotency_key", key)
             wanted = KeyReserved(run_id=run_id, name=name, spec_digest=_digest(given))
@@ -241,7 +256,8 @@ class TrainerServicer(TrainerServiceServicer):
     async def _checked(self, given: RunSpec) -> RunSpec:
         runners, board = self._trainer.runners(), self._trainer.board
         spec, missing = await look_up_names(self._trainer.event_log, self._trainer.projector, board, given)
-        found = [*violations(spec, runners), *missing, *gpu_violations(spec)] or capacity_violations(
+        pools = self._trainer.limits.pool_violations(board, spec.pool, caller_scope.get())
+        found = [*violations(spec, runners), *missing, *gpu_violations(spec), *pools] or capacity_violations(
             spec, board.workers.values()
         )
         if found:
@@ -315,8 +331,10 @@ def _refuse_long(field: str, text: str) -> None:
         )
 
 
-def _known_stream(stream: str) -> None:
-    if stream not in FACT_STREAMS:
+def _known_stream(stream: str, scope: str) -> None:
+    if stream == AUDIT and scope != "admin":
+        raise InvalidInputError([Violation("stream", "the audit trail is read with the scope 'admin'")])
+    if stream not in (*FACT_STREAMS, AUDIT):
         raise InvalidInputError([Violation("stream", not_accepted(stream, FACT_STREAMS))])
 
 

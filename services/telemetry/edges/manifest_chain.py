@@ -74,6 +74,7 @@ class ManifestChain:
                 if data is None:
                     raise ManifestChainError(f"{self._key(number)} is missing")
                 archive.apply(unpack(data), data)
+            await self._blobs.sync()
         self.archive, self.loaded, self._certain = archive, True, time.time()
 
     async def refresh(self) -> bool:
@@ -85,10 +86,7 @@ class ManifestChain:
         if not self.loaded:
             await self._load()
             return True
-        moved = False
-        while data := await self._blobs.get(self._key(self.archive.number + 1)):
-            self.archive.apply(unpack(data), data)
-            moved = True
+        moved = await self._apply_next()
         if not moved and self._is_uncertain():
             # The next manifest may have been removed already if this chain is far behind.
             keys = await self._blobs.keys(chain_prefix(self.partition, self.partitions))
@@ -97,6 +95,17 @@ class ManifestChain:
                 moved = True
             self._certain = time.time()
         return moved
+
+    async def _apply_next(self) -> bool:
+        """Apply the manifests that follow, once they are durable: the stream forgets what they archive."""
+        found: list[bytes] = []
+        while data := await self._blobs.get(self._key(self.archive.number + len(found) + 1)):
+            found.append(data)
+        if found:
+            await self._blobs.sync()
+        for data in found:
+            self.archive.apply(unpack(data), data)
+        return bool(found)
 
     def _is_uncertain(self) -> bool:
         return abs(time.time() - self._certain) > MAX_CERTAIN_SECONDS

@@ -1,12 +1,13 @@
 """Read-only SQL over a run's tables, in a child process that can be killed.
 
 The segments are copied to a local folder, and DuckDB in the child process can read only those files.
-One query runs at a time.
+Each caller has one query at a time, and callers take turns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -21,8 +22,10 @@ import pyarrow.parquet as pq
 
 from runspine.domain.run import RunRefusedError
 from runspine.errors import Violation
+from runspine.rpc.auth import caller
 from runspine.rpc.errors import InvalidInputError
 from runspine.services.telemetry.core.rows import KINDS
+from runspine.services.telemetry.edges.fair_slots import FairSlots
 from runspine.services.telemetry.edges.run_views import RunView, RunViews
 from runspine.services.telemetry.edges.segment_store import SegmentGoneError
 from runspine.storage.ranged_blobs import RangedBlobs
@@ -46,6 +49,7 @@ class SqlRunner:
         disk_bytes: int,
         memory_mib: int,
         seconds: float,
+        slots: FairSlots,
     ) -> None:
         self._views = views
         self._blobs = blobs
@@ -53,12 +57,12 @@ class SqlRunner:
         self._disk = disk_bytes
         self._memory = memory_mib
         self._seconds = seconds
-        self._turn = asyncio.Lock()
+        self._slots = slots
 
     async def query(self, run_id: str, query: str, max_rows: int) -> AsyncGenerator[bytes, None]:
         """The result as chunks of an Arrow stream."""
         kinds = [kind for kind in KINDS if re.search(rf"\b{kind}\b", query)]
-        async with self._turn:
+        async with self._slots.slot(caller.get()):
             view = await self._views.view(run_id, *kinds)
             with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
                 files = {kind: await self._files(view, kind, Path(scratch)) for kind in kinds}
@@ -78,15 +82,15 @@ class SqlRunner:
     ) -> AsyncGenerator[bytes, None]:
         """The result of a query over the files that `build` names, given a folder and the local copies of
         segments by their keys."""
-        async with self._turn:
+        async with self._slots.slot(caller.get()):
             with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
-                local = await self._copies(segments)
+                local = await self._copies(segments, Path(scratch))
                 task = await asyncio.to_thread(build, Path(scratch), local)
                 limits = {"max_rows": max_rows, "memory_mib": self._memory, "scratch": scratch}
                 async for piece in self._child({**task, **limits, "query": query}):
                     yield piece
 
-    async def _copies(self, segments: Sequence[Segment]) -> dict[str, str]:
+    async def _copies(self, segments: Sequence[Segment], scratch: Path) -> dict[str, str]:
         """Local copies by key, several fetched at a time. Segments with the same bytes share a copy."""
         unique = {segment.sha256: segment for segment in segments}
         self._make_room(sum(segment.size for segment in unique.values()))
@@ -94,7 +98,7 @@ class SqlRunner:
 
         async def one(segment: Segment) -> tuple[bytes, str]:
             async with room:
-                return segment.sha256, str(await self._local(segment))
+                return segment.sha256, str(await self._local(segment, scratch))
 
         found = dict(await asyncio.gather(*(one(segment) for segment in unique.values())))
         return {segment.key: found[segment.sha256] for segment in segments}
@@ -104,23 +108,28 @@ class SqlRunner:
         self._make_room(sum(segment.size for segment in view.archived[kind]))
         variants: dict[str, list[str]] = {}
         for segment in view.archived[kind]:
-            variants.setdefault(segment.variant, []).append(str(await self._local(segment)))
+            variants.setdefault(segment.variant, []).append(str(await self._local(segment, scratch)))
         for number, table in enumerate(view.tables[kind]):
             path = scratch / f"{kind}-{number}.parquet"
             await asyncio.to_thread(pq.write_table, table, path)
             variants.setdefault(f"tail {number}", []).append(str(path))
         return list(variants.values())
 
-    async def _local(self, segment: Segment) -> Path:
+    async def _local(self, segment: Segment, scratch: Path) -> Path:
+        """A link to the local copy, in the folder of the query: another query may make room meanwhile."""
         path = self._folder / segment.sha256.hex()
-        if path.exists():
-            await asyncio.to_thread(path.touch)
-            return path
-        draft = path.with_suffix(".part")
-        if not await self._blobs.get_file(segment.key, draft):
-            raise SegmentGoneError(segment.key)
-        draft.rename(path)
-        return path
+        own = scratch / path.name
+        try:
+            await asyncio.to_thread(os.link, path, own)
+            await asyncio.to_thread(os.utime, own)
+        except FileNotFoundError:
+            if not await self._blobs.get_file(segment.key, own):
+                raise SegmentGoneError(segment.key) from None
+            with contextlib.suppress(FileExistsError):
+                await asyncio.to_thread(os.link, own, path)
+        except FileExistsError:
+            pass  # the query names it twice
+        return own
 
     def _make_room(self, needed: int) -> None:
         """Remove local copies, the least recently used first, until the needed bytes fit."""

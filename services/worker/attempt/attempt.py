@@ -21,6 +21,7 @@ from runspine.services.worker.artifacts.collector import ArtifactCollector
 from runspine.services.worker.artifacts.pending import PendingArtifacts
 from runspine.services.worker.artifacts.uploads import Uploads
 from runspine.services.worker.attempt.reports import TrainerReports
+from runspine.services.worker.attempt.trainer_start import start_trainer
 from runspine.services.worker.claim.claim import Claim
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.outcome import (
@@ -39,10 +40,10 @@ from runspine.services.worker.metrics import ATTEMPTS
 from runspine.services.worker.process.event_tail import EventTail
 from runspine.services.worker.process.limits import LimitGuard
 from runspine.services.worker.process.output import Output
-from runspine.services.worker.process.sandbox import sandboxed, scratch_variables
+from runspine.services.worker.process.sandbox import Sandbox
+from runspine.services.worker.process.stall import StallGuard
 from runspine.services.worker.process.telemetry_socket import TelemetrySocket
 from runspine.services.worker.process.trainer_process import (
-    REAPER_LOCK,
     STUCK_SECONDS,
     NotStartedError,
     TrainerExit,
@@ -91,6 +92,7 @@ class Attempt:
         blobs: Blobs,
         uploads: Uploads,
         announced: PendingArtifacts,
+        sandbox: Sandbox,
     ) -> None:
         self.claim = claim
         self.run_id = claim.run.id
@@ -98,6 +100,7 @@ class Attempt:
         # SHA-256 of what it learns from; empty without a dataset.
         self.dataset = claim.run.spec.dataset.digest
         self._settings = settings
+        self._sandbox = sandbox
         self._link = link
         self._log = event_log
         self._fact_writer = fact_writer
@@ -256,34 +259,14 @@ class Attempt:
         ):
             with TelemetrySocket(prepared.run_dir) as sockets:
                 try:
-                    trainer = await self._start_trainer(view_socket, sockets)
+                    trainer = await start_trainer(
+                        self.claim, self._sandbox, view_socket, sockets, self._log_line
+                    )
                 except NotStartedError as error:
                     reason = f"{prepared.command[0]} could not be started: {error}"
                     return self._exited(Stop(NOT_STARTED, reason))
                 self._trainer = trainer
                 return await self._supervise(trainer, sockets)
-
-    async def _start_trainer(self, view_socket: ViewSocket, sockets: TelemetrySocket) -> TrainerProcess:
-        prepared = self.claim.prepared
-        command = prepared.command
-        environment = {
-            **prepared.environment,
-            "RUNSPINE_VIEW": str(view_socket.path),
-            "RUNSPINE_TELEMETRY_SOCKET": str(sockets.path),
-        }
-        if self._settings.worker_sandbox:
-            folders = (prepared.directory, prepared.run_dir, self._settings.worker_dir)
-            command = await asyncio.to_thread(sandboxed, command, *folders)
-            environment |= await asyncio.to_thread(scratch_variables, prepared.run_dir)
-        return await TrainerProcess.start(
-            self.claim.entry.name,
-            command,
-            prepared.directory,
-            environment,
-            prepared.run_dir / REAPER_LOCK,
-            self._run.spec.limits,
-            sandboxed=self._settings.worker_sandbox,
-        )
 
     async def _supervise(self, trainer: TrainerProcess, sockets: TelemetrySocket) -> AttemptExited:
         """Enforce limits and record progress until the trainer ends."""
@@ -306,6 +289,9 @@ class Attempt:
                 self._telemetry.add_metrics,
             ),
             event_files=self._event_tail.follow(),
+            stall=StallGuard(self._run.spec, trainer.process.pid, self._telemetry, prepared.redact).watch(
+                self.stop
+            ),
         ):
             if text := guard.describe():
                 await self._log_line(text)

@@ -33,6 +33,7 @@ from runspine.services.worker.claim.reservation import Reservations
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.journal import Journal, JournalEntry
 from runspine.services.worker.facts.outcome import is_taken, is_waiting
+from runspine.services.worker.process.sandbox import Sandbox
 from runspine.services.worker.settings import WorkerSettings
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
 from runspine.storage.missing import MissingObjects, write_probe
@@ -87,8 +88,10 @@ class Claimer:
         capacity: CapacityPool,
         blobs: Blobs,
         uploads: Uploads,
+        sandbox: Sandbox,
     ) -> None:
         self._settings = settings
+        self._sandbox = sandbox
         self._fact_writer = fact_writer
         self._offers = offers
         self._journal = journal
@@ -169,6 +172,9 @@ class Claimer:
 
     async def _fit(self, run: Run, lease: OfferLease) -> Claim | None:
         """Allocate capacity and claim the offer. Raises ClaimPostponedError when it does not fit."""
+        if not self._sandbox and (run.spec.isolation.required or run.spec.isolation.network == "none"):
+            why = f"it requires a sandbox, which this worker does not have: {self._sandbox.missing}"
+            raise ClaimPostponedError(why, UNFIT_RETRY_SECONDS)
         if why := self._capacity.never(run.spec):
             raise ClaimPostponedError(why, UNFIT_RETRY_SECONDS)
         now, priority = time.monotonic(), lease.offer.priority

@@ -39,6 +39,8 @@ class Prepared:
     obstacle: str = ""
     # Versions of what it runs, for AttemptStarted.
     versions: dict[str, str] = field(default_factory=dict)
+    # Paths that a sandboxed trainer reads.
+    reads: tuple[Path, ...] = ()
 
 
 def describe(name: str, runner: Runner, pythons: Mapping[str, str] | None = None) -> RunnerInfo:
@@ -112,6 +114,7 @@ def prepare(
         launch.directory,
         variables,
         versions=_clean_versions(launch.versions, redact),
+        reads=launch.reads,
     )
 
 

@@ -20,6 +20,7 @@ from runspine.eventlog import (
 )
 from runspine.eventlog.connection import NatsUnreachableError
 from runspine.eventlog.decider import CONFLICT_SECONDS, MAX_CONFLICT_PAUSES
+from runspine.eventlog.port import AuthorCheck
 from runspine.ids import new_ulid
 from runspine.wire.v1.facts_pb2 import Fact
 
@@ -41,6 +42,10 @@ class RetryingLog:
 
     def __init__(self, event_log: EventLog) -> None:
         self._log = event_log
+
+    @property
+    def authors(self) -> AuthorCheck | None:
+        return self._log.authors
 
     async def read(self, subject: str) -> tuple[list[Recorded], Version]:
         while True:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from urllib.parse import urlsplit
 
 from runspine.domain.defaults import DEFAULT_SEED
 from runspine.frames import FRAMES
@@ -13,6 +15,7 @@ from runspine.runners import NotReadyError
 from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
 from runspine.services.worker.protocol.redact import MIN_SECRET_LENGTH
 from runspine.services.worker.protocol.version import PROTOCOL
+from runspine.services.worker.settings import DEFAULT_SECRETS, split_list
 from runspine.spec.command_template import NoValueError, filled
 from runspine.spec.plain import enum_word, plain_value
 from runspine.wire.v1.spec_pb2 import ObservationPolicy, RunSpec, Value
@@ -29,6 +32,10 @@ PASSED_VARIABLES = (
 # By default each of these libraries uses every core; torch follows the first variable.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 RESERVED_PREFIX = "RUNSPINE_"
+# Ends of the names of the worker's own variables that hold a password.
+OWN_PASSWORDS = ("_PASSWORD", "_SECRET_KEY", "_TOKEN", "_SEED", "_SIGNING_KEY")
+# Shorter ones, of a test or a demonstration, are ordinary words.
+MIN_PASSWORD_LENGTH = 12
 
 
 def resolve_secrets(spec: RunSpec, environment: Mapping[str, str]) -> dict[str, str]:
@@ -37,6 +44,11 @@ def resolve_secrets(spec: RunSpec, environment: Mapping[str, str]) -> dict[str, 
     for name in spec.secrets:
         if name.startswith(RESERVED_PREFIX):
             raise NotReadyError(f"secret {name} belongs to the worker itself and is not given away")
+        if not _is_offered(name, environment):
+            raise NotReadyError(
+                f"secret {name} is not one that this worker gives to runs: "
+                "name it in RUNSPINE_WORKER_SECRETS there, restart the worker"
+            )
         value = environment.get(name, "")
         if not value:
             raise NotReadyError(
@@ -53,8 +65,31 @@ def resolve_secrets(spec: RunSpec, environment: Mapping[str, str]) -> dict[str, 
 
 def known_secrets(spec: RunSpec, environment: Mapping[str, str]) -> dict[str, str]:
     """Secrets that are set and must be redacted, whether or not the run can start."""
-    own = {name: environment[name] for name in (*spec.secrets, LLM_KEY) if environment.get(name)}
-    return {**proxy_secrets(environment), **own}
+    offered = [name for name in spec.secrets if _is_offered(name, environment)]
+    given = {name: environment[name] for name in (*offered, LLM_KEY) if environment.get(name)}
+    return {**_own_passwords(environment), **proxy_secrets(environment), **given}
+
+
+def _is_offered(name: str, environment: Mapping[str, str]) -> bool:
+    patterns = split_list(environment.get("RUNSPINE_WORKER_SECRETS", DEFAULT_SECRETS))
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _own_passwords(environment: Mapping[str, str]) -> dict[str, str]:
+    """Passwords and keys of the worker itself. No trainer is given one; one that got hold of it prints it."""
+    found = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(RESERVED_PREFIX)
+        and name.endswith(OWN_PASSWORDS)
+        and not value.startswith("/")  # the path of a file
+    }
+    if seed := found.get("RUNSPINE_SIGNING_KEY", "").partition(":")[0]:
+        # What follows it introduces the key, and is on the log.
+        found["RUNSPINE_SIGNING_KEY"] = seed
+    for url in split_list(environment.get("RUNSPINE_NATS_URL", "")):
+        found.setdefault("RUNSPINE_NATS_URL", urlsplit(url).password or "")
+    return {name: value for name, value in found.items() if len(value) >= MIN_PASSWORD_LENGTH}
 
 
 def trainer_environment(

@@ -91,7 +91,7 @@ class UsageSampler:
         if self._cgroup and (used := _keyed(self._cgroup / "cpu.stat", "usage_usec")) is not None:
             cpu: float | None = used / 1e6
         else:
-            cpu = _total(map(_cpu_seconds, pids))
+            cpu = _total(map(cpu_seconds, pids))
         io = [_io(pid) for pid in pids]
         return Totals(cpu, _total(each[0] for each in io), _total(each[1] for each in io), *network)
 
@@ -148,7 +148,7 @@ def _gpu(nvml: Any, gpu: str, prefix: str) -> dict[str, float]:
     return values
 
 
-def _cpu_seconds(pid: int) -> float | None:
+def cpu_seconds(pid: int) -> float | None:
     """CPU time of a process and of its children that have ended."""
     with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()

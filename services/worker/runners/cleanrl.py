@@ -80,7 +80,7 @@ class CleanrlRunner:
         command = [python, str(LAUNCHER), "--path", str(checkout.folder), str(script.path), *arguments]
         versions["cleanrl"] = version_of(checkout.folder) or "no git checkout"
         variables = {**HEADLESS, **_videos(script, spec)}
-        return Launch(command=command, directory=run_dir, variables=variables, versions=versions)
+        return Launch(command, run_dir, variables, versions, reads=(checkout.folder,))
 
 
 def scripts(checkout: CleanrlCheckout) -> dict[str, CleanrlScript]:

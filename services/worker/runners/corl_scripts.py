@@ -104,7 +104,8 @@ def launch_script(spec: RunSpec, run_dir: Path, python: str, environment: Mappin
     _check_packages(script, python)
     command = [python, str(LAUNCHER), "--path", str(checkout.folder), str(script.path)]
     words = [*command, *arguments_for(script, spec, run_dir)]
-    return Launch(words, run_dir, HEADLESS, {"corl": version_of(checkout.folder) or "no git checkout"})
+    versions = {"corl": version_of(checkout.folder) or "no git checkout"}
+    return Launch(words, run_dir, HEADLESS, versions, reads=(checkout.folder,))
 
 
 def arguments_for(script: CorlScript, spec: RunSpec, run_dir: Path) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from runspine.instrument.api import NATIVE
 from runspine.instrument.startup_variables import MODE
 from runspine.runners import Launch, NotReadyError
+from runspine.services.worker.runners.named_paths import named_paths
 from runspine.services.worker.runners.own_lines import writes_own_lines
 from runspine.spec.command_template import NoValueError, filled
 from runspine.wire.v1.runner_pb2 import RunnerInfo
@@ -52,7 +53,9 @@ class ScriptRunner:
             else not writes_own_lines(arguments, directory)
         )
         # By this variable the Python processes of the program record themselves.
-        return Launch([program, *arguments], directory, {MODE: NATIVE} if wanted else {})
+        variables = {MODE: NATIVE} if wanted else {}
+        reads = named_paths((program, *arguments, *spec.variables.values()))
+        return Launch([program, *arguments], directory, variables, reads=reads)
 
 
 def _find(program: str, directory: Path, path: str) -> str:

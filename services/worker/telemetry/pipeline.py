@@ -98,6 +98,16 @@ class TelemetryPipeline:
         return self._assembler.counts
 
     @property
+    def lines_read(self) -> int:
+        """Lines of the trainer so far."""
+        return self._assembler.lines_read
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the trainer waits for a full spool."""
+        return bool(self._full)
+
+    @property
     def progress(self) -> Progress:
         """How far the trainer is."""
         progress = self._assembler.progress(now_micros())

@@ -81,7 +81,9 @@ async def test_nothing_is_lost_misstated_or_doubled_under_mixed_faults(
     clocks = Clocks(tmp_path) if Clocks.can_be_made() else None
     home = (disk.place if disk else tmp_path) / "home"
     with (KEPT / f"history-{SEED}.jsonl").open("w") as history:
-        async with open_site(home, -(-IN_FLIGHT // 2), QUICK, disk, clocks) as site:
+        # Trainers write into the ledger, out of their sandboxes.
+        settings = {**QUICK, "RUNSPINE_SANDBOX_PATHS": f"{tmp_path}:rw"}
+        async with open_site(home, -(-IN_FLIGHT // 2), settings, disk, clocks) as site:
             work = Workload(site, ledger, history, SEED)
             striker = Striker(site, work, SEED)
             reporting = asyncio.create_task(show_progress(work, striker.struck))

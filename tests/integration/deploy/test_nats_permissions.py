@@ -36,9 +36,14 @@ WRITERS = {
     "beats.w1": {"worker"},
     "beats.~": {"orchestrator", "worker"},
     "frames.r1.0": {"worker"},
+    "signers.k": {"orchestrator", "worker", "artifacts", "janitor"},
     "artifacts.r1": {"artifacts", "janitor"},
     "janitor.pulse": {"artifacts", "janitor"},
     "control.r1": {"dashboard"},
+    "audit.orchestrator.p1": {"orchestrator"},
+    "audit.telemetry.p1": {"telemetry"},
+    "audit.artifacts.p1": {"artifacts"},
+    "audit.dashboard.p1": {"dashboard"},
     "$JS.API.STREAM.CREATE.EXTRA": {"orchestrator"},
     "$JS.API.STREAM.UPDATE.RUNS": {"orchestrator"},
     "$JS.API.STREAM.PURGE.TELEMETRY": {"orchestrator", "telemetry"},
@@ -60,14 +65,14 @@ WRITERS = {
 }
 
 READABLE = {
-    "orchestrator": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS"],
+    "orchestrator": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS", "AUDIT"],
     "worker": ["RUNS", "ATTEMPTS"],
     "telemetry": ["RUNS", "ATTEMPTS", "TELEMETRY"],
     "artifacts": ["RUNS", "ATTEMPTS", "ARTIFACTS"],
     "janitor": ["RUNS", "ATTEMPTS", "ARTIFACTS"],
     "dashboard": ["RUNS", "ATTEMPTS", "ARTIFACTS", "BEATS"],
     "launcher": ["RUNS", "ATTEMPTS"],
-    "admin": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS"],
+    "admin": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS", "AUDIT"],
 }
 
 

@@ -89,7 +89,7 @@ async def test_a_script_killed_by_a_signal_is_reported_with_that_signal(rig: Rig
     [
         ({"command": ["no-such-program"]}, "program no-such-program is not on the worker's PATH"),
         ({"command": ["true"], "workdir": "/no/such/folder"}, "workdir /no/such/folder does not exist"),
-        ({"command": ["true"], "secrets": ["ABSENT"]}, "secret ABSENT is not set"),
+        ({"command": ["true"], "secrets": ["WANDB_ABSENT"]}, "secret WANDB_ABSENT is not set"),
         ({"command": ["true"], "secrets": ["RUNSPINE_NATS_URL"]}, "belongs to the worker itself"),
     ],
 )
@@ -207,7 +207,7 @@ async def test_bytes_that_are_not_text_do_not_stop_the_reader(rig: Rig) -> None:
 
 async def test_a_secret_reaches_the_trainer_and_nothing_else(rig: Rig) -> None:
     secret = "tok-5f2a9c1e77d0"
-    worker = rig.worker(API_TOKEN=secret)
+    worker = rig.worker(API_TOKEN=secret, RUNSPINE_WORKER_SECRETS="API_TOKEN")
     script = (
         "import os, sys; v = os.environ['API_TOKEN']; assert len(v) == 16; print('using', v);"
         "sys.exit('refused ' + v + ' ' + sys.argv[1])"

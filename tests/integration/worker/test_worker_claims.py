@@ -19,6 +19,8 @@ from runspine.services.worker.claim.claim import Claim, Claimer
 from runspine.services.worker.claim.offers import OfferLease, OfferQueue
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.journal import Journal
+from runspine.services.worker.process.sandbox import find_sandbox
+from runspine.services.worker.process.sandbox_plan import SandboxPolicy
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.telemetry.precedence import Precedence
 from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
@@ -79,6 +81,7 @@ class Bench:
         self.spools = SpoolDirectory(self.settings.worker_dir, 64 << 20)
         precedence = Precedence(self.spools, self.fact_writer, "w1")
         self.uploads = Uploads(self.settings.worker_dir / "uploads", blobs, self.fact_writer, precedence)
+        self.sandbox = find_sandbox("off", SandboxPolicy(self.settings.worker_dir))
         self.claimer = Claimer(
             self.settings,
             self.fact_writer,
@@ -88,6 +91,7 @@ class Bench:
             capacity=CapacityPool(measure([]), []),
             blobs=blobs,
             uploads=self.uploads,
+            sandbox=self.sandbox,
         )
 
     async def lease(self) -> OfferLease:
@@ -105,6 +109,7 @@ class Bench:
             self.blobs,
             self.uploads,
             PendingArtifacts(self.settings.worker_dir / "announced", claim.entry.name),
+            self.sandbox,
         )
         await asyncio.wait_for(attempt.run(), 60)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import shutil
+import venv
 from pathlib import Path
 
 import pytest
@@ -47,10 +49,11 @@ async def run_main(bay: Bay, tree_code: Code) -> str:
     return await bay.submit("python", "main.py", code=tree_code)
 
 
-async def test_a_program_runs_in_a_copy_of_its_code_with_its_paths(bay: Bay) -> None:
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+async def test_a_program_runs_in_a_copy_of_its_code_with_its_paths(bay: Bay, sandbox: str) -> None:
     link = TreeEntry("app/link.py", LINK, target="pkg/value.py")
     tree = await store_tree(await bay.s3.ready(), PROJECT, link)
-    bay.worker()
+    bay.worker(RUNSPINE_WORKER_SANDBOX=sandbox)
     for _ in range(2):
         run_id = await run_main(bay, code_in(tree, "app"))
         assert (await bay.exited(run_id)).exit_code == 0
@@ -60,6 +63,26 @@ async def test_a_program_runs_in_a_copy_of_its_code_with_its_paths(bay: Bay) -> 
         assert found == {("checkpoint", "model.bin"), ("tensorboard", "runs/x/events.out.tfevents.1")}
     assert cached(bay, b"V = 1\n").stat().st_mode & 0o222 == 0
     assert (bay.folder / "w1" / "runs" / run_id / "attempt-1/work/app/link.py").is_symlink()
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+async def test_a_program_runs_with_the_virtualenv_of_its_project(
+    bay: Bay, tmp_path: Path, sandbox: str
+) -> None:
+    """It stays where it is, outside of the tree; the program reads it there."""
+    place = tmp_path / "project" / ".venv"
+    await asyncio.to_thread(venv.create, place, symlinks=True)
+    package = next(place.glob("lib/python3*/site-packages")) / "special.py"
+    package.write_text("NAME = 'of the virtualenv'")
+    main = b"import special; open('written', 'w').write('1'); print('special', special.NAME)"
+    tree = await store_tree(await bay.s3.ready(), {"main.py": main})
+    bay.worker(RUNSPINE_WORKER_SANDBOX=sandbox)
+    python = f"{place}/bin/python"
+    for words in ([python, "main.py"], ["env", "A=1", python, "main.py"], ["sh", "-c", f"{python} main.py"]):
+        run_id = await bay.submit(*words, code=code_in(tree))
+        assert (await bay.exited(run_id)).exit_code == 0, await bay.texts(run_id)
+        assert "special of the virtualenv" in await bay.texts(run_id)
+        assert (bay.folder / "w1" / "runs" / run_id / "attempt-1/work/written").is_file()
 
 
 async def test_a_program_of_the_tree_keeps_its_executable_bit(bay: Bay) -> None:

@@ -149,7 +149,7 @@ async def test_a_step_is_seen_by_a_subscriber_soon_after_it_is_printed(rig: Rig)
 
 async def test_a_trainer_with_a_secret_in_its_columns_keeps_its_data(rig: Rig) -> None:
     # "AAAA" is what zeros look like in base64: the data must survive, the words must not.
-    rig.worker(API_TOKEN="AAAA")
+    rig.worker(API_TOKEN="AAAA", RUNSPINE_WORKER_SECRETS="API_TOKEN")
     zero = {"shape": [], "data": "AAAAAAAAAAA="}
     columns = {"action": {"dtype": "<i8", **zero}, "reward": {"dtype": "<f8", **zero}, "flags": "AA=="}
     emitted = json.dumps({"type": "steps", "episode_id": "AAAA", "first": 0, "n": 1, **columns})

@@ -140,11 +140,15 @@ async def made_and_recorded(rig: Rig, folder: Path, script: str, *before: str) -
     return made, exited
 
 
+# A sandbox, where the machine allows one, and none.
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
 @pytest.mark.parametrize(
     "script", [SUBPROCESS, MULTIPROCESSING, VECTOR], ids=["subprocess", "multiprocessing", "vector env"]
 )
-async def test_steps_recorded_are_steps_made_in_every_process(rig: Rig, tmp_path: Path, script: str) -> None:
-    rig.worker()
+async def test_steps_recorded_are_steps_made_in_every_process(
+    rig: Rig, tmp_path: Path, script: str, sandbox: str
+) -> None:
+    rig.worker(RUNSPINE_WORKER_SANDBOX=sandbox)
     made, exited = await made_and_recorded(rig, tmp_path, script)
     assert exited.counts.steps == made > 0
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from runspine.services.worker.process.sandbox import SandboxError, ensure_sandbox
+from runspine.services.worker.process.sandbox import SandboxError, find_sandbox
+from runspine.services.worker.process.sandbox_plan import SandboxPolicy
 from runspine.wire.v1.facts_pb2 import EXITED, STOPPED
+from runspine.wire.v1.spec_pb2 import Isolation
 from tests.kit.servers.nats import NatsServer
 from tests.kit.waiting import eventually
 from tests.kit.worker import Rig
@@ -34,7 +36,7 @@ while True:
 @pytest.fixture
 async def rig(nats_server: NatsServer, connect: Any, tmp_path: Path) -> AsyncIterator[Rig]:
     try:
-        await asyncio.to_thread(ensure_sandbox, tmp_path)
+        await asyncio.to_thread(find_sandbox, "require", SandboxPolicy(tmp_path / "probe"))
     except SandboxError as reason:
         pytest.skip(str(reason))
     mine = await connect("rig")
@@ -45,7 +47,8 @@ async def rig(nats_server: NatsServer, connect: Any, tmp_path: Path) -> AsyncIte
 
 
 async def test_a_run_behind_the_wall_is_recorded_and_stopped_as_any_other(rig: Rig) -> None:
-    rig.worker(RUNSPINE_WORKER_SANDBOX="true")
+    rig.worker(RUNSPINE_WORKER_SANDBOX="auto")
+    assert (await rig.online()).worker_online.sandbox in ("bubblewrap", "namespaces")
     stopped = await rig.python(POLITE)
 
     async def ready() -> bool:
@@ -66,6 +69,20 @@ async def test_a_run_behind_the_wall_is_recorded_and_stopped_as_any_other(rig: R
 
 
 async def test_a_worker_that_cannot_have_the_wall_does_not_start(rig: Rig, tmp_path: Path) -> None:
-    worker = rig.worker(RUNSPINE_WORKER_SANDBOX="true", PATH=str(tmp_path))
+    worker = rig.worker(RUNSPINE_WORKER_SANDBOX="bubblewrap", PATH=str(tmp_path))
     assert await asyncio.to_thread(worker.process.wait, 60) == 2
     assert "there is no bwrap: install bubblewrap" in worker.log()
+
+
+async def test_a_run_that_requires_the_wall_waits_for_a_worker_that_has_it(rig: Rig) -> None:
+    rig.worker("bare", RUNSPINE_WORKER_SANDBOX="off")
+    online = (await rig.online("bare")).worker_online
+    assert (online.sandbox, online.sandbox_missing) == ("", "RUNSPINE_WORKER_SANDBOX is off")
+    run_id = await rig.python("print('here')", isolation=Isolation(network="none"))
+
+    async def postponed() -> bool:
+        return "it requires a sandbox, which this worker does not have" in rig.workers[0].log()
+
+    await eventually(postponed)
+    rig.worker("walled", RUNSPINE_WORKER_SANDBOX="require")
+    assert (await rig.exited(run_id)).worker_id == "walled"

@@ -104,10 +104,12 @@ def fact_subjects(victims: list[str], worker: str, strangers: int) -> Iterator[s
 
 
 def other_subjects(run_id: str, worker: str) -> Iterator[str]:
-    """Subjects of streams without facts."""
+    """Subjects that are not quarantined: of streams without facts, and of keys."""
     yield f"telemetry.{run_id}.1.step"
     yield f"telemetry.{run_id}.x.metric"
     yield "telemetry.stranger"
+    yield "signers.stranger"
+    yield "signers.begin"
     yield "work.default.50"
     yield "work.nobody.1"
     yield f"beats.{worker}"

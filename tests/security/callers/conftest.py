@@ -1,4 +1,4 @@
-"""One stack for all tests of callers: people with tokens, and strangers."""
+"""Services for all tests of callers: people with tokens, and strangers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit.callers import CallerStack
+from tests.kit.callers import CallerStack, GuardedServices
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +15,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CallerStack]:
     stack.up()
     yield stack
     stack.down()
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedServices]:
+    services = GuardedServices(tmp_path_factory.mktemp("guarded"))
+    services.start()
+    yield services
+    services.stop()

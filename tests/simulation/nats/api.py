@@ -93,10 +93,10 @@ class Api:
 
     def _refused(self, call: str) -> dict[str, Any] | None:
         """The error that a call meets while the cluster is in trouble."""
-        row = self.cluster.refusing
-        if row is None or call not in row.calls.split() or self.cluster.random.random() > REFUSED_SHARE:
+        rows = [row for row in self.cluster.refusing if call in row.calls.split()]
+        if not rows or self.cluster.random.random() > REFUSED_SHARE:
             return None
-        return failure(row.code)
+        return failure(self.cluster.random.choice(rows).code)
 
     def reply(self, server: Server, request: Request, answer: dict[str, Any]) -> None:
         if error := answer.get("error"):
@@ -292,6 +292,8 @@ class Api:
             store, applied = group.store, group.applied[leader.name]
             if leader is not group.leader:
                 self.cluster.reached("nats.read_from_deposed_leader")
+                of = body.get("last_by_subj") or body.get("next_by_subj", "")
+                self.cluster.old_answers.append((self.cluster.loop.now, of))
             if "last_by_subj" in body:
                 found = store.newest(body["last_by_subj"], applied)
             else:

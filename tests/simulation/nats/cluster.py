@@ -77,11 +77,13 @@ class Cluster:
         self.streams: dict[str, Group] = {}
         self.consumers: dict[tuple[str, str], Consumer] = {}
         self.api = Api(self)
-        # An error that some requests are answered with for now, and streams that store nothing for now.
-        self.refusing: ServerError | None = None
+        # Errors that some requests are answered with for now, and streams that store nothing for now.
+        self.refusing: list[ServerError] = []
         self.stalled: set[str] = set()
         # Called with the leader that takes the next append, once.
         self.on_append: Callable[[Server], None] | None = None
+        # When a deposed leader answered a read, and of which subject.
+        self.old_answers: list[tuple[float, str]] = []
         self._wires = 0
         self._clients = 0
         self._exact: dict[str, list[SimulatedSubscription]] = {}

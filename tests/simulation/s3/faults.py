@@ -23,6 +23,7 @@ class StorageFaults:
         kill = self._kill_at_a_request
         return [
             self._restart,
+            self._reboot,
             self._errors,
             self._slow,
             self._lose_replies,
@@ -48,6 +49,14 @@ class StorageFaults:
     def _started(self, chance: Random) -> None:
         self._world.s3.down = False
         self._for_a_while(chance, "warming", 4.0)
+
+    def _reboot(self, chance: Random) -> str:
+        """S3 and a process start at the same time, as after a loss of power: not all can be read yet."""
+        name, seconds = chance.choice(list(self._processes)), chance.uniform(0.2, 3.0)
+        self._world.restart(name, seconds + chance.uniform(0.0, 0.3), self._processes[name])
+        self._world.s3.down = True
+        self._world.loop.after(seconds, self._started, chance)
+        return "rebooted"
 
     def _errors(self, chance: Random) -> str:
         self._for_a_while(chance, "failing", 6.0)
@@ -89,10 +98,4 @@ class StorageFaults:
         return "process_trapped"
 
     def _killer(self, name: str, pause: float) -> Callable[[], None]:
-        def kill() -> None:
-            self._world.kill(name)
-            now = self._world.loop.now
-            self._world.away.append((name, now, now + pause))
-            self._world.loop.after(pause, self._world.start, name, self._processes[name])
-
-        return kill
+        return lambda: self._world.restart(name, pause, self._processes[name])

@@ -61,7 +61,7 @@ def test_a_whole_export_is_verified(tmp_path: Path, capsys: pytest.CaptureFixtur
     code, found = verdict(tmp_path / "log.gz", capsys)
     assert code == 0
     assert found["whole"] is True
-    assert found["streams"] == {"RUNS": {"commits": 5, "last_sequence": 5}}
+    assert found["streams"] == {"RUNS": {"commits": 5, "last_sequence": 5, "signed": 0, "unsigned": 5}}
 
 
 def test_a_changed_commit_is_found_in_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

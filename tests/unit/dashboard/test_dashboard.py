@@ -25,8 +25,9 @@ from runspine.services.dashboard.core.run_groups import group_runs
 from runspine.services.dashboard.core.run_row import run_row
 from runspine.services.dashboard.core.run_table import MAX_SPARK_POINTS, RunTable
 from runspine.services.dashboard.core.submit_command import submit_command
-from runspine.services.dashboard.edges.login import Login
-from runspine.services.dashboard.edges.site import _inside, refuse_open_site
+from runspine.services.dashboard.edges.login.person import Login
+from runspine.services.dashboard.edges.login.routes import inside
+from runspine.services.dashboard.edges.site import refuse_open_site
 from runspine.services.dashboard.pages.runs.page import phases_of
 from runspine.services.dashboard.settings import DashboardSettings
 from runspine.spec.run_file import parse
@@ -247,7 +248,7 @@ def test_on_the_axis_of_time_runs_are_compared_from_the_start_of_each() -> None:
     "place", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:1", ""]
 )
 def test_a_login_leads_nowhere_else(place: str) -> None:
-    assert _inside(place) == "/"
+    assert inside(place) == "/"
 
 
 def test_a_known_token_is_let_in_with_its_scope_and_no_other(tmp_path: Path) -> None:

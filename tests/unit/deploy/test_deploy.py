@@ -23,7 +23,7 @@ from runspine.service.bootstrap import service_keys
 from runspine.service.seaweed_config import write_config
 from runspine.services.worker.process.environment import resolve_secrets
 from runspine.services.worker.process.proxies import PROXIES, proxy_variables
-from runspine.services.worker.settings import WorkerSettings
+from runspine.services.worker.settings import DEFAULT_SECRETS, WorkerSettings
 from runspine.storage.bucket_rights import SERVICES, S3Key, iam_policy, seaweed_identities
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.kit.paths import ROOT
@@ -83,7 +83,7 @@ def test_a_service_is_given_its_own_keys_and_no_others(name: str) -> None:
     secrets = {
         value
         for value in received.values()
-        if isinstance(value, str) and re.search("PASSWORD|_KEY|TOKEN", value)
+        if isinstance(value, str) and re.search("PASSWORD|_KEY|TOKEN", value.partition(":-")[0])
     }
     # Absent, they are empty, which counts as not set.
     theirs = {f"${{{variable}:-}}" for variable in THEIRS} if name == "worker" else set()
@@ -91,6 +91,7 @@ def test_a_service_is_given_its_own_keys_and_no_others(name: str) -> None:
         f"${{RUNSPINE_NATS_{name.upper()}_PASSWORD}}",
         f"${{RUNSPINE_S3_{name.upper()}_ACCESS_KEY}}",
         f"${{RUNSPINE_S3_{name.upper()}_SECRET_KEY}}",
+        *(() if name == "telemetry" else (f"${{RUNSPINE_SIGNING_{name.upper()}_KEY}}",)),
         *theirs,
     }
 
@@ -99,6 +100,7 @@ def test_a_worker_gets_what_runs_may_ask_for_and_starts_without_any_of_it() -> N
     received = COMPOSE["services"]["worker"]["environment"]
     wanted = {*THEIRS, *PROXIES, *VARIABLES, "RUNSPINE_WANDB_PROXY"}
     assert wanted <= received.keys()
+    assert received["RUNSPINE_WORKER_SECRETS"] == f"${{RUNSPINE_WORKER_SECRETS:-{DEFAULT_SECRETS}}}"
     shown = set(re.findall(r"^#(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     assert wanted <= shown
     unset = {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", received[name]) for name in wanted}
@@ -134,7 +136,11 @@ def test_every_image_is_pinned() -> None:
 def test_every_secret_that_is_asked_for_is_made_and_every_one_made_is_asked_for() -> None:
     asked = {name for path in (ROOT / "docker-compose.yml", *OVERRIDES) for name in variables_of(path)}
     secret = {name for name in asked if re.search("PASSWORD|_KEY$|TOKEN$", name)}
-    assert secret - THEIRS == set(wanted_variables())
+    # No container holds the root key; its public part is no secret.
+    apart = {"RUNSPINE_LOG_ROOT_KEY", "RUNSPINE_LOG_ROOT"}
+    assert secret - THEIRS == set(wanted_variables()) - apart
+    assert "RUNSPINE_LOG_ROOT" in asked
+    assert "RUNSPINE_LOG_ROOT_KEY" not in asked
     example = (ROOT / ".env.example").read_text()
     shown = set(re.findall(r"^#?(\w+)=", example, re.MULTILINE))
     assert set(wanted_variables()) <= shown

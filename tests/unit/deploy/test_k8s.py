@@ -89,8 +89,10 @@ def made_secrets(**more: str) -> list[dict[str, Any]]:
     variables = {f"RUNSPINE_NATS_{user.upper()}_PASSWORD": "p1" for user in USERS}
     for service in ("admin", *SERVICES):
         variables |= {f"RUNSPINE_S3_{service.upper()}_{key}_KEY": "k" for key in ("ACCESS", "SECRET")}
+    signing = {f"RUNSPINE_SIGNING_{service.upper()}_KEY": "s" for service in tool.SIGNING}
+    signing["RUNSPINE_LOG_ROOT"] = "r"
     found: list[dict[str, Any]] = tool.secrets(
-        {**variables, "RUNSPINE_DASHBOARD_TOKEN": "t", **more}, "[]", "runspine"
+        {**variables, "RUNSPINE_DASHBOARD_TOKEN": "t", **signing, **more}, "[]", "runspine"
     )
     return found
 

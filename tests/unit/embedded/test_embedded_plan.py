@@ -55,9 +55,29 @@ def test_each_service_gets_its_own_password_and_not_those_of_others(drawing: Dra
         assert not set(others.values()) & set(part.variables.values())
 
 
+def test_each_service_signs_with_a_key_of_its_own_and_none_has_the_root_key(drawing: Drawing) -> None:
+    given, parts = drawing.credentials, drawing.parts(StackOptions())
+    root = given.root_key.rstrip(":")
+    for name, part in parts.items():
+        assert not any(root in value for value in part.variables.values())
+        others = {key for service, key in given.signing.items() if service != name}
+        assert not others & set(part.variables.values())
+    if "worker" in parts:
+        assert parts["worker"].variables["RUNSPINE_SIGNING_KEY"] == given.signing["worker"]
+
+
+def test_trainers_see_neither_the_home_nor_what_the_user_hides(
+    drawing: Drawing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNSPINE_SANDBOX_HIDDEN", "/srv/keys,/srv/more")
+    for part in drawing.parts(StackOptions(only={"worker"})).values():
+        assert part.variables["RUNSPINE_SANDBOX_HIDDEN"] == f"{drawing.home.path},/srv/keys,/srv/more"
+
+
 def test_nothing_secret_stands_on_a_command_line(drawing: Drawing) -> None:
     given = drawing.credentials
     secrets = [*given.nats.values(), given.s3_secret_key, given.s3_signing_key, given.token]
+    secrets += [given.root_key, *given.signing.values()]
     for part in drawing.parts(StackOptions()).values():
         assert not any(secret in word for secret in secrets for word in part.command)
 
@@ -135,6 +155,7 @@ def test_a_nice_part_stands_behind_others_also_where_sessions_share_the_cores() 
     command = tethered([sys.executable, "-c", show], signal.SIGKILL, niceness=5)
     done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=True)
     own, _, session = done.stdout.partition(" ")
-    assert int(own) == os.nice(0) + 5
+    # Nobody is nicer than 19.
+    assert int(own) == min(19, os.nice(0) + 5)
     # Not every kernel shares cores out by session.
     assert "autogroup" not in session or session.split()[-1] == "5"

@@ -160,7 +160,10 @@ def test_a_record_cannot_have_anything_called_that_is_no_wrapper(tmp_path: Path)
     mark = tmp_path / "mark"
     kwargs = {"dict": [["name", str(mark)], ["mode", 511]]}
     emitted.env.wrappers_json = json.dumps([{"entry_point": "os:makedirs", "kwargs": kwargs}])
-    with pytest.raises(EnvMissingError, match="os:makedirs as a wrapper, which is none"):
+    with pytest.raises(EnvMissingError, match="recorded with os, which is not one of the env packages"):
+        _ = Replay(EpisodeRecord(emitted)).verdict
+    emitted.env.wrappers_json = json.dumps([{"entry_point": "gymnasium:make", "kwargs": kwargs}])
+    with pytest.raises(EnvMissingError, match="gymnasium:make as a wrapper, which is none"):
         _ = Replay(EpisodeRecord(emitted)).verdict
     assert not mark.exists()
 

@@ -159,11 +159,11 @@ def test_the_state_of_a_reader_keeps_heads_and_quarantines() -> None:
     admission = Admission()
     for message in (one.commit(), one.put(b"poison"), other.commit()):
         admission.admit(message)
-    again = Admission(ChainState.FromString(admission.chains.SerializeToString()))
+    again = Admission(ChainState.FromString(admission.dump().SerializeToString()))
     assert again.admit(one.put(b"more")) is Admitted.REJECTED
     assert again.admit(other.commit()) is Admitted.ACCEPTED
     assert again.admit(one.release(2, 3)) is Admitted.RELEASED
-    [quarantine] = again.chains.quarantines
+    [quarantine] = again.quarantines
     assert (quarantine.first, quarantine.last, quarantine.messages, quarantine.released) == (2, 3, 2, 4)
 
 

@@ -61,9 +61,39 @@ def test_without_secrets_text_stays_as_it_is() -> None:
     ],
 )
 def test_a_secret_that_cannot_be_given_is_named(name: str, environment: dict[str, str], reason: str) -> None:
+    offered = {"RUNSPINE_WORKER_SECRETS": "*", **environment}
     with pytest.raises(NotReadyError, match=reason) as caught:
-        resolve_secrets(RunSpec(secrets=[name]), environment)
+        resolve_secrets(RunSpec(secrets=[name]), offered)
     assert name in str(caught.value)
+
+
+def test_a_run_gets_no_variable_that_the_workers_setting_does_not_name() -> None:
+    own = {"WANDB_API_KEY": "0123456789", "GITHUB_TOKEN": "9876543210"}
+    assert resolve_secrets(RunSpec(secrets=["WANDB_API_KEY"]), own) == {"WANDB_API_KEY": "0123456789"}
+    with pytest.raises(NotReadyError, match="name it in RUNSPINE_WORKER_SECRETS"):
+        resolve_secrets(RunSpec(secrets=["GITHUB_TOKEN"]), own)
+    own["RUNSPINE_WORKER_SECRETS"] = "GITHUB_*"
+    assert resolve_secrets(RunSpec(secrets=["GITHUB_TOKEN"]), own) == {"GITHUB_TOKEN": "9876543210"}
+    with pytest.raises(NotReadyError, match="name it in RUNSPINE_WORKER_SECRETS"):
+        resolve_secrets(RunSpec(secrets=["WANDB_API_KEY"]), own)
+
+
+def test_passwords_of_the_worker_itself_are_hidden_too() -> None:
+    own = {
+        "RUNSPINE_NATS_PASSWORD": "a-password-of-nats",
+        "RUNSPINE_S3_SECRET_KEY": "a-secret-key-of-s3",
+        "RUNSPINE_NATS_URL": "nats://worker:a-word-in-a-url@127.0.0.1:4222",
+        "RUNSPINE_TLS_SIGNING_KEY": "/etc/runspine/key.pem",
+        "RUNSPINE_WORKER_ID": "a-name-of-a-worker",
+        "RUNSPINE_SIGNING_KEY": "a-private-key:with-its-introduction",
+    }
+    redact = Redactor(known_secrets(RunSpec(), own))
+    for name in ("RUNSPINE_NATS_PASSWORD", "RUNSPINE_S3_SECRET_KEY"):
+        assert redact(f"got {own[name]}") == f"got [secret {name}]"
+    # The private part alone, too; the introduction is on the log.
+    assert "a-private-key" not in redact("a-private-key") + redact(own["RUNSPINE_SIGNING_KEY"])
+    assert "a-word-in-a-url" not in redact(own["RUNSPINE_NATS_URL"])
+    assert redact("a-name-of-a-worker /etc/runspine/key.pem") == "a-name-of-a-worker /etc/runspine/key.pem"
 
 
 def test_a_trainer_gets_the_allowed_variables_and_no_others() -> None:
@@ -73,6 +103,7 @@ def test_a_trainer_gets_the_allowed_variables_and_no_others() -> None:
         "AWS_SECRET_ACCESS_KEY": "no",
         "RUNSPINE_NATS_PASSWORD": "no",
         "TOKEN": "yes!",
+        "RUNSPINE_WORKER_SECRETS": "TOKEN",
     }
     spec = RunSpec(variables={"LR": "1", "RUNSPINE_RUN_ID": "forged", "PATH": "/opt"}, secrets=["TOKEN"])
     seen = trainer_environment(spec, own, run_id="r", attempt=2, run_dir="/d", variables={"FROM_RUNNER": "1"})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from google.protobuf.message import DecodeError
@@ -14,18 +16,30 @@ from google.protobuf.message import DecodeError
 from runspine.backup.log_export import LogExportDamagedError, read_export, write_export
 from runspine.cli.commands.stack.quarantine import quarantined, release
 from runspine.cli.errors import FAILED, OK, json_option
+from runspine.cli.lookup.log_root import trusted_keyring
 from runspine.cli.lookup.run import run_id_of
 from runspine.cli.ui.follow import echo_fact
 from runspine.cli.ui.screen import console, echo, echo_json, is_live, note
 from runspine.clock import now_micros
 from runspine.errors import InvalidError, RunspineError
 from runspine.eventlog.chain import ChainProblem, ChainVerifier
-from runspine.eventlog.subjects import ATTEMPTS, FACT_STREAMS, RUNS, attempts_subject, run_subject
+from runspine.eventlog.port import Recorded
+from runspine.eventlog.subjects import (
+    ATTEMPTS,
+    FACT_STREAMS,
+    RUNS,
+    SIGNERS,
+    attempts_subject,
+    run_subject,
+)
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import iso_time, to_plain
 from runspine.text.values import escaped
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.trainer_pb2 import LogRecord, StreamInfo
+
+if TYPE_CHECKING:
+    from runspine.eventlog.signing import Keyring
 
 
 @click.group()
@@ -145,22 +159,36 @@ def verify(ctx: click.Context, path: Path | None, as_json: bool) -> None:
     damage = ""
     if path is not None:
         streams, records = read_export(path)
-        verifiers, damage = _walk(streams, records, as_json)
+        _, again = read_export(path)
+        verifiers, damage = _walk(streams, records, as_json, _keyring(again))
     else:
         with Client() as client:
             streams = [info for info in client.describe_log() if info.name in FACT_STREAMS]
             everything = (r for info in streams for r in client.read_log(info.name))
-            verifiers, damage = _walk(streams, everything, as_json)
+            keys = client.read_log(RUNS, subject=f"{SIGNERS}*")
+            verifiers, damage = _walk(streams, everything, as_json, _keyring(keys))
     problems = [problem for verifier in verifiers.values() for problem in verifier.problems]
     _echo_verdict(verifiers, problems, damage, as_json)
     ctx.exit(FAILED if problems or damage else OK)
 
 
+def _keyring(records: Iterable[LogRecord]) -> Keyring | None:
+    """The keys that the log introduces under a trusted root; None where no root is known."""
+    keyring = trusted_keyring()
+    if keyring is None:
+        return None
+    with contextlib.suppress(LogExportDamagedError):
+        for each in records:
+            if each.subject.startswith(SIGNERS):
+                keyring.feed(Recorded(each.stream, each.sequence, each.subject, each.commit, each.digest, 0))
+    return keyring
+
+
 def _walk(
-    streams: Iterable[StreamInfo], records: Iterable[LogRecord], as_json: bool
+    streams: Iterable[StreamInfo], records: Iterable[LogRecord], as_json: bool, keyring: Keyring | None
 ) -> tuple[dict[str, ChainVerifier], str]:
     streams = list(streams)
-    verifiers = {info.name: _verifier(info) for info in streams}
+    verifiers = {info.name: _verifier(info, keyring) for info in streams}
     damage = ""
     with _bar("verifying", sum(info.last_sequence for info in streams), as_json) as advance:
         try:
@@ -176,9 +204,10 @@ def _walk(
     return verifiers, damage
 
 
-def _verifier(info: StreamInfo) -> ChainVerifier:
+def _verifier(info: StreamInfo, keyring: Keyring | None) -> ChainVerifier:
     witness = info.witness
-    return ChainVerifier(info.name, witnesses={witness.sequence: witness.digest} if witness.sequence else {})
+    witnesses = {witness.sequence: witness.digest} if witness.sequence else {}
+    return ChainVerifier(info.name, witnesses=witnesses, authors=keyring)
 
 
 def _echo_verdict(
@@ -189,7 +218,13 @@ def _echo_verdict(
             {
                 "whole": not problems and not damage,
                 "streams": {
-                    name: {"commits": v.commits, "last_sequence": v.sequence} for name, v in verifiers.items()
+                    name: {
+                        "commits": v.commits,
+                        "last_sequence": v.sequence,
+                        "signed": v.signed,
+                        "unsigned": v.unsigned,
+                    }
+                    for name, v in verifiers.items()
                 },
                 "flaws": [
                     {"stream": f.stream, "sequence": f.sequence, "subject": f.subject, "what": f.what}
@@ -207,12 +242,24 @@ def _echo_verdict(
             f"{name:<10} {verifier.commits:>10,} commits  {subjects:<16} {mark}",
             "red" if verifier.problems else "green",
         )
+    _echo_signatures(verifiers)
     for problem in problems:
         echo(f"problem: {escaped(str(problem))}", "red")
     for problem in (each for verifier in verifiers.values() for each in verifier.released):
         echo(f"released by an operator: {escaped(str(problem))}", "yellow")
     if damage:
         echo(f"problem: {escaped(damage)}", "red")
+
+
+def _echo_signatures(verifiers: dict[str, ChainVerifier]) -> None:
+    signed = sum(each.signed for each in verifiers.values())
+    unsigned = sum(each.unsigned for each in verifiers.values())
+    if signed and all(each.authors is None for each in verifiers.values()):
+        echo(f"{signed:,} signatures were not verified: set RUNSPINE_LOG_ROOT to the root key", "yellow")
+    elif signed:
+        echo(f"{signed:,} commits are signed, {unsigned:,} are from before signing began")
+    elif unsigned:
+        echo(f"no commit is signed: {unsigned:,} are from before signing began")
 
 
 @events.command()

@@ -13,15 +13,20 @@ from runspine.backup.index import BackupIndex
 from runspine.backup.restoration import compare
 from runspine.backup.restoration import restore as put_back
 from runspine.backup.site import embedded_site, named_site, open_site
+from runspine.backup.streams import records_of
 from runspine.backup.target import BackupTarget
 from runspine.backup.verification import fact_problems
 from runspine.cli.errors import FAILED, OK, json_option
 from runspine.cli.ui.backup_report import echo_problems, open_backup, progress_bars, translate_unreachable
 from runspine.cli.ui.screen import echo, echo_json, note
+from runspine.embedded.credentials import trust_roots
 from runspine.embedded.home import Home, default_home
 from runspine.embedded.record import running_record
 from runspine.embedded.stack import running_stack
 from runspine.errors import InvalidError, RefusedError
+from runspine.eventlog import Recorded
+from runspine.eventlog.signing import roots_in
+from runspine.eventlog.subjects import RUNS, SIGNERS
 from runspine.settings import ServiceSettings
 
 
@@ -82,7 +87,18 @@ async def _restore(
             raise RefusedError(f"a stack runs in {home.path}: stop it first with `runspine down`")
         async with running_stack(home.path, only={"nats", "s3"}) as stack:
             settings = embedded_site(home, stack.credentials, stack.addresses)
-            return await _into(settings, backup, index, replicas, on_progress)
+            problems = await _into(settings, backup, index, replicas, on_progress)
+        # A person who restores a backup trusts the operators that introduced its keys.
+        trust_roots(home, _roots(backup, index))
+        return problems
+
+
+def _roots(backup: BackupTarget, index: BackupIndex) -> set[bytes]:
+    records = (record for record in records_of(backup, index, RUNS) if record.subject.startswith(SIGNERS))
+    return roots_in(
+        Recorded(record.stream, record.sequence, record.subject, record.commit, record.digest, 0)
+        for record in records
+    )
 
 
 async def _into(

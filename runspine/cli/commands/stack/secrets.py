@@ -67,7 +67,7 @@ def secrets(ctx: click.Context, directory: Path, as_json: bool) -> int:
     kept = read_variables(environment)
     with _readable_errors():
         kept = {k: v for k, v in kept.items() if k not in TOKENS or not tokens.is_revoked(v)}
-        complete = {**wanted_variables(), **kept}
+        complete = {**wanted_variables(kept.get("RUNSPINE_LOG_ROOT_KEY", "")), **kept}
         made = [name for name in complete if name not in kept]
         if made:
             write_variables(environment, kept, {name: complete[name] for name in made})
@@ -195,8 +195,8 @@ def _readable_errors() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def wanted_variables() -> dict[str, str]:
-    """All variables that docker-compose.yml needs, with new values."""
+def wanted_variables(root_key: str = "") -> dict[str, str]:
+    """All variables that docker-compose.yml needs, with new values; signing keys under this root, if any."""
     from runspine.eventlog.permissions import USERS
     from runspine.storage.bucket_rights import SERVICES
 
@@ -206,7 +206,20 @@ def wanted_variables() -> dict[str, str]:
         found[f"RUNSPINE_S3_{name.upper()}_SECRET_KEY"] = _password()
     found["RUNSPINE_S3_SIGNING_KEY"] = random.token_hex(32)
     found["RUNSPINE_GRAFANA_PASSWORD"] = _password()
+    found |= _signing_keys(root_key)
     return found | {variable: random.token_urlsafe(32) for variable in TOKENS}
+
+
+def _signing_keys(root_key: str) -> dict[str, str]:
+    """The root key of the log, its public part, and a signing key for each service that writes facts."""
+    from runspine.clock import now_micros
+    from runspine.eventlog.signing import PREFIXES, SigningKey, new_signing_key
+
+    root = SigningKey.parse(root_key or random.token_hex(32))
+    made = {
+        f"RUNSPINE_SIGNING_{role.upper()}_KEY": new_signing_key(root, role, now_micros()) for role in PREFIXES
+    }
+    return {"RUNSPINE_LOG_ROOT_KEY": root.seed.hex(), "RUNSPINE_LOG_ROOT": root.public.hex(), **made}
 
 
 def _password() -> str:

@@ -15,7 +15,7 @@ from runspine.wire.v1.run_pb2 import MachineStatus, Worker
 
 HEADINGS = (
     *("STATE", "WORKER", "HOST", "POOLS", "BUSY", "DISK", "RUNS KEPT"),
-    *("RUNNERS", "LAST SEEN", "VERSION"),
+    *("SANDBOX", "RUNNERS", "LAST SEEN", "VERSION"),
 )
 FIGURES = ("BUSY", "DISK", "RUNS KEPT", "LAST SEEN")
 
@@ -38,6 +38,8 @@ def workers(as_json: bool) -> None:
             note(f"{escaped(worker.id)}: {describe(worker.quarantine)}")
         if gpus := gpus_text(worker.machine):
             note(f"{escaped(worker.id)}: {gpus}")
+        if worker.online and worker.sandbox_missing:
+            note(f"{escaped(worker.id)}: trainers are not sandboxed: {escaped(worker.sandbox_missing)}")
 
 
 def _worker(worker: Worker) -> list[Cell | str]:
@@ -53,6 +55,7 @@ def _worker(worker: Worker) -> list[Cell | str]:
         f"{len(worker.running)}/{worker.slots}",
         disk_text(worker.machine) or "–",
         _runs_kept(worker.machine),
+        worker.sandbox or Cell("none", "yellow"),
         ", ".join(ready),
         age(worker.last_heard),
         worker.version,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastapi import Request
+from nicegui import ui
 
 from runspine.services.dashboard.edges.backend import Access, Backend
 from runspine.services.dashboard.edges.comparisons import Comparisons
 from runspine.services.dashboard.edges.curve_cache import CurveCache
 from runspine.services.dashboard.edges.live_hub import LiveHub
-from runspine.services.dashboard.edges.login import COOKIE, Login, Person
+from runspine.services.dashboard.edges.login.person import Login, Person
+from runspine.services.dashboard.edges.login.session import session_of
 from runspine.services.dashboard.edges.run_follower import RunFollower
 from runspine.services.dashboard.edges.shared_query import SharedQuery
 from runspine.services.dashboard.pages.elements.refresh import Refresher
@@ -32,9 +34,11 @@ class PageContext:
     telemetry_metrics: str | None = None
 
     def visitor(self, request: Request) -> Visitor:
-        """The person who opens the page; the guard has checked the token."""
-        person = self.login.person(request.cookies.get(COOKIE, "")) or Person("", "read", "")
-        return Visitor(person, self.backend.access(person.token), self.backend)
+        """The person who opens the page. The page is deleted when their session ends."""
+        session, client = session_of(request.scope), ui.context.client
+        client.on_delete(session.on_end(client.delete))
+        access = self.backend.access_of(request.scope)
+        return Visitor(session.person, access, self.backend)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ def frame(context: PageContext, visitor: Visitor, title: str, here: str) -> Iter
     ui.page_title(f"{title} · Runspine")
     ui.add_head_html(HEAD)
     context.refresher.track_visibility()
+    ui.run_javascript("rs.watchSession()")
     ui.colors(
         primary="#0f766e", secondary="#35606b", accent="#b45309", positive="#15803d", negative="#b3261e"
     )
@@ -123,6 +124,8 @@ def _person(context: PageContext, visitor: Visitor) -> None:
         ui.label("read-only" if not visitor.person.may_run else f"scope {visitor.person.scope}").classes(
             "rs-menu-scope"
         )
+        if visitor.person.scope == "admin":
+            ui.menu_item("Audit trail", lambda: ui.navigate.to("/audit"))
         ui.menu_item("Log out", lambda: ui.run_javascript(LOG_OUT))
 
 

@@ -1,4 +1,4 @@
-"""The login page: plain HTML, because nothing else is served without a token."""
+"""The login page: plain HTML, because nothing else is served without a session."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ PAGE = """<!doctype html>
 </head><body><main><img src="/static/icon.svg" alt="" width="56" height="56"><h1>Runspine</h1>
 <form method="post" action="/login"><label for="token">Access token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" autofocus required>
-<input type="hidden" name="to" value="{to}">{wrong}
+<input type="hidden" name="to" value="{to}">{problem}
 <button>Log in</button></form>
 <p>On the machine of an embedded stack, <code>runspine web</code> opens this page with its token.</p></main>
 <script src="/static/login.js"></script></body></html>
 """
-WRONG = '<p role="alert">Unknown token. Ask the operator of this stack for one.</p>'
 
 
-def login_page(to: str, *, wrong: bool = False) -> str:
-    return PAGE.format(to=escape(to, quote=True), wrong=WRONG if wrong else "")
+def login_page(to: str, *, problem: str = "") -> str:
+    """The page; `problem` is why the last try failed."""
+    alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+    return PAGE.format(to=escape(to, quote=True), problem=alert)

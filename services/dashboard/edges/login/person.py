@@ -1,4 +1,4 @@
-"""Login by token: kept in an HttpOnly cookie, checked against RUNSPINE_TOKENS_FILE."""
+"""The person behind a token of RUNSPINE_TOKENS_FILE."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from runspine.rpc.token_file import digest_of
 from runspine.rpc.token_store import TokenStore
-
-COOKIE = "runspine_token"
-COOKIE_SECONDS = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +38,7 @@ class Login:
         if known is None or known.refusal(time.time()):
             return None
         return Person(known.name, known.scope, token)
+
+    def refusal(self, token: str) -> str:
+        """Why a token is refused now; empty while it is valid."""
+        return "" if self._tokens is None else self._tokens.refusal(digest_of(token))

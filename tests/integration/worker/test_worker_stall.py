@@ -1,0 +1,69 @@
+"""A trainer that does nothing any more is ended, where its run asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from runspine.wire.v1.facts_pb2 import EXITED, LIMIT
+from runspine.wire.v1.spec_pb2 import Limits
+from runspine.wire.v1.telemetry_pb2 import WORKER
+from tests.kit.worker import Rig
+
+# Waits for a lock that nothing releases, with a child that sleeps.
+DEADLOCK = """
+import subprocess, threading
+child = subprocess.Popen(["sleep", "601"])
+print("begun", flush=True)
+lock = threading.Lock()
+lock.acquire(); lock.acquire()
+"""
+# As above, in a process that records an env through the worker's socket.
+RECORDED = """
+import subprocess, sys
+child = '''
+import threading
+import gymnasium as gym
+env = gym.make("CartPole-v1")
+env.reset(seed=1)
+env.step(0)
+threading.Event().wait()
+'''
+subprocess.run([sys.executable, "-c", child])
+"""
+# Silent and at work, then printing and idle: each for longer than the limit.
+AT_WORK = """
+import time
+end = time.monotonic() + 6
+while time.monotonic() < end: pass
+for _ in range(12):
+    time.sleep(0.5)
+    print("alive", flush=True)
+"""
+
+
+async def test_a_deadlock_is_ended_with_a_description_of_its_processes(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python(DEADLOCK, limits=Limits(stall_seconds=2))
+    exited = await rig.exited(run_id)
+    assert exited.outcome == LIMIT
+    assert exited.reason.startswith("stalled: no output, no telemetry and no CPU time for 2 s")
+    described = [line.text for line in await rig.lines(run_id) if line.source == WORKER]
+    assert any("sleep 601" in text and "state S" in text for text in described)
+    assert any("python" in text and "lock.acquire" in text for text in described)
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+async def test_a_process_that_records_and_waits_for_ever_has_stalled(rig: Rig, sandbox: str) -> None:
+    rig.worker(RUNSPINE_WORKER_SANDBOX=sandbox)
+    run_id = await rig.python(RECORDED, limits=Limits(stall_seconds=3))
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.counts.steps) == (LIMIT, 1), await rig.texts(run_id)
+    described = [line.text for line in await rig.lines(run_id) if line.source == WORKER]
+    assert any("import gymnasium" in text and "state S" in text for text in described)
+
+
+async def test_work_without_output_and_output_without_work_go_on(rig: Rig) -> None:
+    rig.worker()
+    run_id = await rig.python(AT_WORK, limits=Limits(stall_seconds=4))
+    exited = await rig.exited(run_id)
+    assert (exited.outcome, exited.exit_code) == (EXITED, 0), exited.reason

@@ -1,0 +1,1 @@
+"""Launchers and a model of the engine on which they start workers."""
