@@ -120,7 +120,10 @@ def bad_specs(trained: str, dataset: str) -> dict[str, tuple[dict[str, Any], str
             {**TRAINED, "limits": {"disk_mib": 1 << 29}}, "spec.limits.disk_mib", "lower it, or make room",
         ),
         "a secret that the worker lacks": (
-            {**TRAINED, "secrets": ["NOBODY_HAS_THIS"]}, "spec.secrets", "set it there, restart the worker",
+            {**TRAINED, "secrets": ["HF_NOT_SET_HERE"]}, "spec.secrets", "set it there, restart the worker",
+        ),
+        "a secret that the worker does not give": (
+            {**TRAINED, "secrets": ["NOBODY_HAS_THIS"]}, "spec.secrets", "RUNSPINE_WORKER_SECRETS",
         ),
         "an env that nobody registered": (
             {**CARTPOLE, "env": "gymnasium:CartPole-v77"}, "spec.env", "CartPole",
