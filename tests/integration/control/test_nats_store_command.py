@@ -103,3 +103,13 @@ def test_a_stream_that_no_other_server_has_is_never_set_aside(store: Path, peer:
 
 def test_a_store_without_peers_is_never_set_aside(store: Path) -> None:
     assert run(store, "--set-aside").returncode == 2
+
+
+def test_a_folder_that_is_no_store_does_not_pass_for_a_whole_one(tmp_path: Path) -> None:
+    assert run(tmp_path).returncode == 0, "before the first start"
+    (tmp_path / "lost+found").mkdir()
+    assert run(tmp_path).returncode == 0, "a new volume"
+    (tmp_path / "nats.conf").touch()
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert "has no folder jetstream, but nats.conf" in done.stderr

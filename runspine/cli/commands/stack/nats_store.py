@@ -55,6 +55,7 @@ def check(directory: Path, set_aside: bool, peers: str, patience: float, as_json
     urls = [url.strip() for url in peers.split(",") if url.strip()]
     if set_aside and not urls:
         raise click.UsageError("--set-aside requires --peers: without them nothing has what this store lacks")
+    _check_directory(directory)
     report = _report(directory, as_json)
     if not as_json:
         _echo_report(report)
@@ -68,6 +69,19 @@ def check(directory: Path, set_aside: bool, peers: str, patience: float, as_json
             f"nothing is changed: no other server has a copy of {names} (one replica). {ONE_COPY}"
         )
     return _set_aside(directory, report, urls, patience, as_json)
+
+
+def _check_directory(directory: Path) -> None:
+    """A folder that is no store_dir must not pass for a whole one. A new store is empty."""
+    from runspine.nats_store.set_aside import PREFIX
+    from runspine.nats_store.stores import jetstream_of
+
+    others = [path for path in directory.iterdir() if not path.name.startswith((PREFIX, "lost+found"))]
+    if others and not jetstream_of(directory).is_dir():
+        raise click.UsageError(
+            f"{directory} is not the store_dir of a nats-server: it has no folder jetstream, but "
+            f"{escaped(min(path.name for path in others))}. Give the store_dir of its configuration"
+        )
 
 
 def _report(directory: Path, as_json: bool) -> Report:
