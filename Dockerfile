@@ -4,9 +4,10 @@
 #   worker-cuda  the same with torch for CUDA
 #   worker-more  the worker, and a virtualenv each for the runners whose needs differ
 #
+# Packages are installed by SHA-256 (deploy/requirements), torch by version from the index that is given.
 # No feature of BuildKit is used, so it builds with any engine. Package sources are set by build arguments
 # (pip reads PIP_* by itself); none of them stays in the image.
-ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG PYTHON_IMAGE=python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3
 
 FROM ${PYTHON_IMAGE} AS base
 ENV PATH=/opt/runspine/bin:${PATH} \
@@ -34,14 +35,14 @@ ENV PIP_NO_CACHE_DIR=1 \
     PIP_NO_INDEX=${PIP_NO_INDEX}
 WORKDIR /src
 RUN python3 -m venv /opt/runspine
-COPY pyproject.toml constraints.txt ./
+COPY pyproject.toml constraints.txt deploy/requirements/*.txt ./
 # Enough of a package for pip to learn the dependencies; the real one replaces it below.
 RUN mkdir runspine services && touch README.md LICENSE && echo '__version__ = "0"' > runspine/__init__.py
 
 FROM builder AS service-venv
-RUN pip install -c constraints.txt ".[orchestrator,telemetry,artifacts,dashboard]"
+RUN pip install --no-deps --require-hashes -r service.txt
 COPY . .
-RUN rm -rf build *.egg-info && pip install --no-deps .
+RUN rm -rf build *.egg-info && pip install --no-deps --no-build-isolation . && pip check
 
 FROM base AS service
 ARG VERSION=0
@@ -64,9 +65,10 @@ CMD ["--help"]
 FROM builder AS worker-venv
 # Where torch comes from: an index of CPU builds keeps the image two gigabytes smaller.
 ARG TORCH_INDEX_URL
-RUN pip install -c constraints.txt ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} ".[worker,builtin,sb3,replay]"
+RUN pip install --no-deps --require-hashes -r worker.txt \
+ && pip install -c constraints.txt ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} torch
 COPY . .
-RUN rm -rf build *.egg-info && pip install --no-deps .
+RUN rm -rf build *.egg-info && pip install --no-deps --no-build-isolation . && pip check
 
 FROM base AS worker
 ARG VERSION=0
@@ -91,10 +93,10 @@ CMD ["serve", "worker"]
 FROM builder AS worker-cuda-venv
 ARG TORCH_CUDA_INDEX_URL
 # torch's wheels bring the CUDA libraries with them; the driver comes from the host.
-RUN pip install -c constraints.txt ${TORCH_CUDA_INDEX_URL:+--index-url "$TORCH_CUDA_INDEX_URL"} torch \
- && pip install -c constraints.txt ".[worker,builtin,sb3,replay]"
+RUN pip install --no-deps --require-hashes -r worker.txt \
+ && pip install -c constraints.txt ${TORCH_CUDA_INDEX_URL:+--index-url "$TORCH_CUDA_INDEX_URL"} torch
 COPY . .
-RUN rm -rf build *.egg-info && pip install --no-deps .
+RUN rm -rf build *.egg-info && pip install --no-deps --no-build-isolation . && pip check
 
 FROM worker AS worker-cuda
 LABEL org.opencontainers.image.description="Runspine worker with torch for CUDA"

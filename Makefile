@@ -21,7 +21,7 @@ run: $(VENV)/.stack ## install, start everything here, train a small run and sho
 
 # Tests wait for processes much of the time, so more of them than cores run at once; promises in seconds follow, with
 # nothing else running. Each test runs once.
-JOBS ?= 4
+JOBS ?= 6
 # The tests of a file share a stack and stay together, in the order of folders: unit tests fill the gaps at the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 # Modules are compiled once, not by each of the thousands of processes that tests start.

@@ -18,10 +18,10 @@ from runspine.storage.bucket_rights import S3Key, seaweed_identities
 
 BUCKET = "runspine"
 # Services that speak to NATS, and to S3.
-ON_NATS = ("orchestrator", "telemetry", "artifacts", "janitor", "worker", "launcher")
+ON_NATS = ("orchestrator", "telemetry", "artifacts", "janitor", "worker", "launcher", "notices")
 ON_S3 = ("orchestrator", "telemetry", "artifacts", "janitor", "worker")
 # Services that write facts, which they sign.
-SIGNING = ("orchestrator", "artifacts", "janitor", "worker")
+SIGNING = ("orchestrator", "artifacts", "janitor", "worker", "notices")
 # What workers pass on to runs that ask for it; a secret is made of those that .env has.
 FOR_TRAINERS = (
     "WANDB_API_KEY",
@@ -65,6 +65,8 @@ def secrets(variables: dict[str, str], tokens: str, namespace: str) -> list[dict
         values["RUNSPINE_LOG_ROOT"] = variables["RUNSPINE_LOG_ROOT"]
         if service in SIGNING:
             values["RUNSPINE_SIGNING_KEY"] = variables[f"RUNSPINE_SIGNING_{service.upper()}_KEY"]
+        if service == "notices":
+            values["RUNSPINE_TOKEN"] = variables["RUNSPINE_NOTICES_TOKEN"]
         found.append(secret(f"runspine-{service}", values, namespace))
     page = {
         "RUNSPINE_TOKEN": variables["RUNSPINE_DASHBOARD_TOKEN"],

@@ -11,7 +11,7 @@ from runspine.storage.blobs import Blobs
 
 MAX_CONCURRENT = 4
 # The archive is copied by its manifests; the other prefixes are recreated by their services.
-SKIPPED = ("telemetry/", "snapshots/", "probes/", "canary/", "scrub/", ".ready")
+SKIPPED = ("telemetry/", "snapshots/", "anchors/", "probes/", "canary/", "scrub/", ".ready")
 
 
 def is_wanted(key: str) -> bool:

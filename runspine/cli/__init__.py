@@ -27,6 +27,9 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "secrets": CommandEntry(
             "runspine.cli.commands.stack.secrets:secrets", "Generate passwords and tokens for Docker Compose."
         ),
+        "notify": CommandEntry(
+            "runspine.cli.commands.stack.notify:notify", "List notices, and test the channels they go to."
+        ),
         "doctor": CommandEntry(
             "runspine.cli.commands.stack.stack:doctor", "Check this machine and the services for problems."
         ),

@@ -15,7 +15,7 @@ from runspine.rpc.token_file import TokenFile, TokenFileError
 from runspine.storage.bucket_rights import SERVICES, S3Key
 
 # The stack's own tokens by their key in the credentials: name and scope. One that was revoked is replaced.
-OWN = {"token": ("local", "admin"), "page_token": ("dashboard", "read")}
+OWN = {"token": ("local", "admin"), "page_token": ("dashboard", "read"), "notices_token": ("notices", "run")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Credentials:
     token: str
     # For the dashboard to follow all runs, with the scope `read`.
     page_token: str
+    # For the notices service to carry actions out, with the scope `run`.
+    notices_token: str
     s3_keys: dict[str, S3Key]
     # Public keys of the roots that are trusted, the private key of the own one, and a signing key by service.
     log_root: str
@@ -66,6 +68,7 @@ def load_credentials(home: Home) -> Credentials:
         s3_signing_key=complete["s3"]["signing_key"],
         token=complete["token"],
         page_token=complete["page_token"],
+        notices_token=complete["notices_token"],
         s3_keys={name: S3Key(*complete["s3"]["services"][name]) for name in SERVICES},
         log_root=",".join(complete["signing"]["roots"]),
         root_key=f"{root}:",
@@ -104,6 +107,7 @@ def _completed(stored: dict[str, Any], root: str) -> dict[str, Any]:
         | {"services": _service_keys() | stored.get("s3", {}).get("services", {})},
         "token": stored.get("token") or secrets.token_urlsafe(32),
         "page_token": stored.get("page_token") or secrets.token_urlsafe(32),
+        "notices_token": stored.get("notices_token") or secrets.token_urlsafe(32),
         "signing": _signing(stored.get("signing", {}), SigningKey(bytes.fromhex(root))),
     }
 

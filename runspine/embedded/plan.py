@@ -38,7 +38,7 @@ FOR_CLIENTS = (
 FOR_TRAINERS = ("WANDB_", "CUDA_", "HF_TOKEN")
 GRPC_SERVICES = ("orchestrator", "telemetry", "artifacts")
 NICENESS = 5
-PARTS = ("nats", "s3", *GRPC_SERVICES, "worker", "dashboard")
+PARTS = ("nats", "s3", *GRPC_SERVICES, "worker", "notices", "dashboard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,8 @@ def plan(home: Home, options: StackOptions, credentials: Credentials, ports: Por
         parts.extend(
             _worker(n, home, options, credentials, ports, base) for n in range(1, options.workers + 1)
         )
+    if options.wants("notices") and base.get("RUNSPINE_NOTICES_FILE") and is_installed("notices"):
+        parts.append(_notices(home, credentials, ports, base))
     if options.wants("dashboard") and is_installed("dashboard") and importlib.util.find_spec("nicegui"):
         parts.append(_dashboard(home, credentials, ports, base))
     return parts
@@ -125,6 +127,35 @@ def _dashboard(home: Home, credentials: Credentials, ports: PortBook, base: dict
         # Runs can be submitted without it.
         awaited=False,
         # Trainers come first: under load, pages get slower before trainers do.
+        niceness=NICENESS,
+    )
+
+
+def _notices(home: Home, credentials: Credentials, ports: PortBook, base: dict[str, str]) -> StackPart:
+    """The notices service, where a file of channels is named. It is a client of two services, without S3."""
+    metrics = f"{LOOPBACK}:{ports.choose('notices-metrics')}"
+    own = {
+        "RUNSPINE_NOTICES_FILE": str(Path(base["RUNSPINE_NOTICES_FILE"]).absolute()),
+        "RUNSPINE_ADDRESS": f"{LOOPBACK}:{ports.choose('orchestrator')}",
+        "RUNSPINE_TELEMETRY_ADDRESS": f"{LOOPBACK}:{ports.choose('telemetry')}",
+        "RUNSPINE_NATS_URL": f"nats://{LOOPBACK}:{ports.choose('nats')}",
+        "RUNSPINE_NATS_USER": "notices",
+        "RUNSPINE_NATS_PASSWORD": credentials.nats["notices"],
+        "RUNSPINE_LOG_ROOT": credentials.log_root,
+        "RUNSPINE_SIGNING_KEY": credentials.signing["notices"],
+        "RUNSPINE_TOKEN": credentials.notices_token,
+        "RUNSPINE_METRICS_ADDRESS": metrics,
+        "RUNSPINE_LOG_FORMAT": "json",
+    }
+    health = f"http://{metrics}/healthz"
+    return StackPart(
+        name="notices",
+        command=[sys.executable, "-P", "-m", "runspine.services.notices"],
+        variables={**base, **own},
+        ready=healthy_at(health),
+        metrics=metrics,
+        health=health,
+        ports=("notices-metrics",),
         niceness=NICENESS,
     )
 

@@ -34,6 +34,7 @@ DEFAULTS = {
     "telemetry-metrics": 9402,
     "artifacts-metrics": 9403,
     "dashboard-metrics": 9404,
+    "notices-metrics": 9405,
     "worker-metrics": 9410,
     **{f"worker-{number}-metrics": 9410 + number for number in range(1, 9)},
 }

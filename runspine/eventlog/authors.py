@@ -40,15 +40,11 @@ class Authors:
     def check(self) -> AuthorCheck:
         return self.keyring
 
-    async def ensure(self, recorded: Recorded) -> None:
-        """Know the key of a message, if the log does; new keys and revocations are read every few seconds."""
+    async def ensure(self, *messages: Recorded) -> None:
+        """Know the keys of messages, if the log does; new keys and revocations are read every few seconds."""
         if not self.keyring.roots:
             return
-        try:
-            signer = recorded.commit.signer
-        except CorruptError:
-            return
-        unknown = bool(signer) and not self.keyring.knows(signer)
+        unknown = any(self._is_of_unknown_key(each) for each in messages)
         while unknown or time.monotonic() >= self._due:
             try:
                 await self.refresh()
@@ -57,6 +53,13 @@ class Authors:
                 if not unknown:
                     return
                 await asyncio.sleep(RETRY_SECONDS)
+
+    def _is_of_unknown_key(self, recorded: Recorded) -> bool:
+        try:
+            signer = recorded.commit.signer
+        except CorruptError:
+            return False
+        return bool(signer) and not self.keyring.knows(signer)
 
     async def refresh(self) -> None:
         """Read what is new on signers.*, by the leader's word. Raises NatsUnreachableError."""

@@ -55,7 +55,7 @@ def commit_problem(before: Version, recorded: Recorded, digest_bytes: int = 32) 
     """
     if not recorded.digest:
         return f"commit {before.number + 1} has no digest: it is not a commit of Runspine"
-    if digest_of(recorded.data) != recorded.digest:
+    if recorded.computed_digest != recorded.digest:
         return f"commit {before.number + 1} was changed: its digest does not match"
     try:
         commit = recorded.commit
@@ -83,17 +83,14 @@ class ChainProblem:
 
 
 @dataclass(slots=True)
-class ChainVerifier:
-    """Reads one stream from its first position and collects its problems."""
+class SubjectChains:
+    """The chains of subjects of one stream: takes their commits in order and collects the problems."""
 
     stream: str
-    sequence: int = 0
-    commits: int = 0
     heads: dict[str, Version] = field(default_factory=dict)
     problems: list[ChainProblem] = field(default_factory=list)
     # Problems of subjects that an operator has released since.
     released: list[ChainProblem] = field(default_factory=list)
-    witnesses: dict[int, bytes] = field(default_factory=dict)
     authors: AuthorCheck | None = None
     # Commits with a signature, and those without one.
     signed: int = 0
@@ -101,35 +98,26 @@ class ChainVerifier:
     # By subject: the last commit before its first problem, and the positions of that and of the last message.
     _quarantined: dict[str, tuple[Version, int, int]] = field(default_factory=dict)
 
-    def feed(self, sequence: int, subject: str, data: bytes, digest: bytes) -> None:
-        """Check the next commit of the stream."""
-        if sequence != self.sequence + 1:
-            gap = (
-                f"{self.sequence + 1}"
-                if sequence == self.sequence + 2
-                else f"{self.sequence + 1} to {sequence - 1}"
-            )
-            self._add(self.sequence + 1, "", f"position {gap} is missing")
-        self.sequence = sequence
-        self.commits += 1
-        self._check_witness(sequence, subject, digest_of(data))
-        before = self.heads.get(subject, Version())
-        recorded = Recorded(self.stream, sequence, subject, data, digest, 0)
+    def follow(self, recorded: Recorded) -> None:
+        """Check the next commit of its subject."""
+        sequence, subject = recorded.sequence, recorded.subject
         if subject.startswith(SIGNERS):
             return
+        before = self.heads.get(subject, Version())
         if self._is_release(recorded):
             self.heads[subject] = recorded.version()
             return
         # After a damaged commit the walk continues as if it were whole, so that a problem is reported once.
-        self.heads[subject] = Version(sequence, before.number + 1, digest)
+        self.heads[subject] = Version(sequence, before.number + 1, recorded.digest)
         if problem := commit_problem(before, recorded) or self._author_problem(recorded):
             first = self._quarantined.get(subject, (before, sequence, sequence))
             self._quarantined[subject] = (*first[:2], sequence)
             self._add(sequence, subject, problem)
         elif subject in self._quarantined:
             self._quarantined[subject] = (*self._quarantined[subject][:2], sequence)
-        with contextlib.suppress(CorruptError):
-            self.heads[subject] = recorded.version() if digest == digest_of(data) else self.heads[subject]
+        if recorded.digest == recorded.computed_digest:
+            with contextlib.suppress(CorruptError):
+                self.heads[subject] = recorded.version()
 
     def _author_problem(self, recorded: Recorded) -> str:
         """Why its author does not count. The commit decodes."""
@@ -151,6 +139,36 @@ class ChainVerifier:
         self.problems = [each for each in self.problems if each.subject != recorded.subject]
         return True
 
+    def _add(self, sequence: int, subject: str, what: str) -> None:
+        self.problems.append(ChainProblem(self.stream, sequence, subject, what))
+
+
+@dataclass(slots=True)
+class ChainVerifier(SubjectChains):
+    """Reads one stream from its first position and collects its problems."""
+
+    sequence: int = 0
+    commits: int = 0
+    witnesses: dict[int, bytes] = field(default_factory=dict)
+
+    def feed(self, sequence: int, subject: str, data: bytes, digest: bytes) -> None:
+        """Check the next commit of the stream."""
+        recorded = Recorded(self.stream, sequence, subject, data, digest, 0)
+        self.place(recorded)
+        self.follow(recorded)
+
+    def place(self, recorded: Recorded) -> None:
+        """Check the position of the next commit of the stream, and nothing else of it."""
+        sequence, expected = recorded.sequence, self.sequence + 1
+        if sequence != expected:
+            gap = f"{expected}" if sequence == expected + 1 else f"{expected} to {sequence - 1}"
+            self._add(expected, "", f"position {gap} is missing")
+        self.sequence = sequence
+        self.commits += 1
+        witness = self.witnesses.get(sequence)
+        if witness is not None and witness != recorded.computed_digest:
+            self._add(sequence, recorded.subject, "this is not the commit that a snapshot was made from")
+
     def finish(self, last_sequence: int) -> list[ChainProblem]:
         """Compare the last position read with the known end of the stream; all problems found."""
         furthest = max([last_sequence, *self.witnesses])
@@ -161,11 +179,3 @@ class ChainVerifier:
                 f"the stream ends at {self.sequence}, but position {furthest} had been written",
             )
         return self.problems
-
-    def _check_witness(self, sequence: int, subject: str, digest: bytes) -> None:
-        witness = self.witnesses.get(sequence)
-        if witness is not None and witness != digest:
-            self._add(sequence, subject, "this is not the commit that a snapshot was made from")
-
-    def _add(self, sequence: int, subject: str, what: str) -> None:
-        self.problems.append(ChainProblem(self.stream, sequence, subject, what))

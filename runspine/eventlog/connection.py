@@ -23,6 +23,7 @@ from urllib.parse import urlparse
 import structlog
 
 from runspine.eventlog.nats_py import Client, Msg, NatsError
+from runspine.eventlog.silence import Silence
 from runspine.tasks import cancel_and_wait
 
 log = structlog.get_logger()
@@ -70,6 +71,7 @@ class NatsConnection:
         self._changed = asyncio.Condition()
         self._monitor: asyncio.Task[None] | None = None
         self._broken = asyncio.Event()
+        self.silence = Silence()
         self._asks = itertools.count()
         self._publishers = itertools.count()
 
@@ -119,10 +121,15 @@ class NatsConnection:
         """
         until = time.monotonic() + timeout
         while True:
-            wait = min(REQUEST_RETRY_SECONDS, until - time.monotonic())
+            sent = time.monotonic()
+            wait = min(REQUEST_RETRY_SECONDS, until - sent)
             try:
-                return await self.client.request(subject, payload, timeout=max(wait, 0.05))
+                reply = await self.client.request(subject, payload, timeout=max(wait, 0.05))
+                self.silence.answered(subject)
+                return reply
             except (NatsError, TimeoutError, ConnectionError, NatsUnreachableError) as error:
+                if isinstance(error, TimeoutError):
+                    self.silence.unanswered(subject, sent)
                 denied = f'"{subject}"'.lower() in self.last_error.lower()
                 if denied or time.monotonic() + CONNECT_RETRY_SECONDS >= until:
                     detail = self.last_error or str(error) or type(error).__name__
@@ -232,14 +239,20 @@ class NatsConnection:
             self._broken.set()
 
     async def _watch(self) -> None:
-        """Probe the client; replace it when it is closed, or connected but unresponsive."""
+        """Probe the client; replace it when it is closed, or connected but unresponsive.
+
+        In a cluster also when its server does not reach a leader.
+        """
         while True:
-            pause, patience = CLUSTER_PROBE_SECONDS if len(self._servers()) > 1 else PROBE_SECONDS
+            in_cluster = len(self._servers()) > 1
+            pause, patience = CLUSTER_PROBE_SECONDS if in_cluster else PROBE_SECONDS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._broken.wait()
-            if not self._broken.is_set() and not await self._is_unresponsive(patience):
+            silent = in_cluster and self.silence.is_long(time.monotonic())
+            if not self._broken.is_set() and not silent and not await self._is_unresponsive(patience):
                 continue
+            self.silence.left(time.monotonic())
             log.warning("nats.rebuilding", url=self.account.url, error=self.last_error)
             servers = self._servers()
             discarding = asyncio.create_task(self._discard())

@@ -12,6 +12,8 @@ _NUMBERS = {
     "artifacts": range(60, 90),
     "signers": range(91, 95),
     "audit": range(95, 100),
+    "notices": range(100, 105),
+    "notice_requests": range(105, 110),
 }
 _KEY_RESERVED = "key_reserved"
 RELEASED = "subject_released"

@@ -15,6 +15,7 @@ from runspine.eventlog.subjects import (
     ECHO,
     FACT_STREAMS,
     JANITOR_PULSE,
+    NOTICES,
     RUNS,
     TELEMETRY,
     WORK,
@@ -22,7 +23,7 @@ from runspine.eventlog.subjects import (
 
 # Each writer publishes the introduction of its key, which counts by the operator's signature alone.
 SIGNERS = "signers.*"
-STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT)
+STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT, NOTICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def _orchestrator() -> NatsRights:
             "caches.*",
             ECHO,
             "preflight.*",
+            "notice_requests.*",
             "$JS.API.>",
             *_own_audit("orchestrator"),
         ),
@@ -106,6 +108,14 @@ def _worker() -> NatsRights:
 def _launcher() -> NatsRights:
     # It starts workers elsewhere; on the log it only reads which runs wait.
     return NatsRights(publish=read_subjects(RUNS, ATTEMPTS), subscribe=_own_inbox("launcher"))
+
+
+def _notices() -> NatsRights:
+    # What else it does, it asks of the orchestrator and of telemetry over gRPC.
+    return NatsRights(
+        publish=("notices.*", SIGNERS, *read_subjects(RUNS, ATTEMPTS, NOTICES)),
+        subscribe=_own_inbox("notices"),
+    )
 
 
 def _telemetry() -> NatsRights:
@@ -165,5 +175,6 @@ USERS: dict[str, NatsRights] = {
     "janitor": _janitor(),
     "dashboard": _dashboard(),
     "launcher": _launcher(),
+    "notices": _notices(),
     "admin": NatsRights(publish=(">",), subscribe=(">",)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,7 +41,7 @@ class Recorded:
     """A stored commit. It is parsed on first use, so that a reader of raw bytes (verify, export) is not
     stopped by a damaged one."""
 
-    __slots__ = ("_commit", "data", "digest", "sequence", "stored_at", "stream", "subject")
+    __slots__ = ("_commit", "_computed", "data", "digest", "sequence", "stored_at", "stream", "subject")
 
     def __init__(
         self, stream: str, sequence: int, subject: str, data: bytes, digest: bytes, stored_at: int
@@ -52,6 +53,7 @@ class Recorded:
         self.digest = digest
         self.stored_at = stored_at
         self._commit: Commit | None = None
+        self._computed = b""
 
     @property
     def commit(self) -> Commit:
@@ -64,6 +66,13 @@ class Recorded:
                     f"{self.stream} {self.sequence} on {self.subject}: not a commit"
                 ) from error
         return self._commit
+
+    @property
+    def computed_digest(self) -> bytes:
+        """The digest of the bytes; `digest` is what the message states."""
+        if not self._computed:
+            self._computed = hashlib.sha256(self.data).digest()
+        return self._computed
 
     def version(self) -> Version:
         """The version of the subject after this commit."""

@@ -19,7 +19,6 @@ from prometheus_client import Gauge
 from runspine.clock import now_micros
 from runspine.eventlog import EventLog, Recorded
 from runspine.eventlog.admission import Admission, Admitted, describe
-from runspine.eventlog.chain import digest_of
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
 from runspine.wire.v1.run_pb2 import Cursor, Quarantine, Snapshot
 
@@ -185,7 +184,7 @@ class Projector:
         elif admitted is not Admitted.KEY:
             self._quarantine(recorded, admitted)
         cursor = self.cursors[recorded.stream]
-        cursor.sequence, cursor.digest = recorded.sequence, digest_of(recorded.data)
+        cursor.sequence, cursor.digest = recorded.sequence, recorded.computed_digest
         self._since_snapshot += 1
         self.applied += 1
 
@@ -239,7 +238,7 @@ class Projector:
             if end >= cursor.sequence:
                 records = self._log.follow(stream, after=cursor.sequence - 1)
                 async with aclosing(records):
-                    found = digest_of((await anext(records)).data)
+                    found = (await anext(records)).computed_digest
             if found != cursor.digest:
                 raise LogWentBackwardsError(
                     f"{stream} ends at {end} and no longer holds position {cursor.sequence} as it was "

@@ -44,6 +44,7 @@ class _Pending:
     done: asyncio.Future[int]
     # When to send it again unless there is an answer.
     due: float = 0.0
+    sent_at: float = 0.0
     sent: int = 0
     transient: int = 0
 
@@ -118,7 +119,8 @@ class Publisher:
             self._room.set()
 
     async def _send(self, number: int, pending: _Pending) -> None:
-        pending.due = time.monotonic() + RESEND_SECONDS
+        pending.sent_at = time.monotonic()
+        pending.due = pending.sent_at + RESEND_SECONDS
         pending.sent += 1
         if pending.sent > 1:
             self.resent += 1
@@ -148,6 +150,8 @@ class Publisher:
             now = time.monotonic()
             for number, pending in list(self._pending.items()):
                 if pending.due <= now and not pending.done.done():
+                    if now - pending.sent_at >= RESEND_SECONDS:
+                        self.link.silence.unanswered(pending.subject, pending.sent_at)
                     await self._send(number, pending)
             next_due = min((pending.due for pending in self._pending.values()), default=now + RESEND_SECONDS)
             pause = min(max(next_due - time.monotonic(), RETRY_SECONDS), RESEND_SECONDS / 4)
@@ -163,6 +167,7 @@ class Publisher:
         answer = _parse(message.data)
         if answer is None:
             return
+        self.link.silence.answered(pending.subject)
         error = answer.get("error")
         if error is None:
             pending.done.set_result(answer["seq"])

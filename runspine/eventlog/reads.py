@@ -35,8 +35,8 @@ class KnowsAuthors(Protocol):
     @property
     def check(self) -> AuthorCheck: ...
 
-    async def ensure(self, recorded: Recorded) -> None:
-        """Know the key of a message, if the log does."""
+    async def ensure(self, *messages: Recorded) -> None:
+        """Know the keys of messages, if the log does."""
 
 
 class SubjectReader:
@@ -66,8 +66,7 @@ class SubjectReader:
     async def _accepted(self, messages: list[Recorded]) -> list[Recorded]:
         if self._authors is None:
             return accepted_history(messages)
-        for recorded in messages:
-            await self._authors.ensure(recorded)
+        await self._authors.ensure(*messages)
         return accepted_history(messages, self._authors.check)
 
     async def last(self, stream: str, subject: str) -> Recorded | None:

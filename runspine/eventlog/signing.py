@@ -31,10 +31,11 @@ MAX_VERIFIED = 1 << 15
 ROOT = "root"
 # Which subjects the key of each role may write.
 PREFIXES: dict[str, tuple[str, ...]] = {
-    "orchestrator": ("runs", "keys"),
+    "orchestrator": ("runs", "keys", "notice_requests"),
     "worker": ("attempts", "workers"),
     "artifacts": ("artifacts",),
     "janitor": ("artifacts",),
+    "notices": ("notices",),
 }
 
 
@@ -70,6 +71,10 @@ class SigningKey:
     def sign(self, subject: str, body: bytes) -> bytes:
         """The bytes of a commit on this subject with their signature."""
         return body + _FIELD + self._key.sign(_message(subject, body))
+
+    def sign_message(self, message: bytes) -> bytes:
+        """The signature of a message that is no commit; it begins with a context of its own."""
+        return self._key.sign(message)
 
 
 def new_signing_key(root: SigningKey, role: str, at: int, *, worker_id: str = "", expires_at: int = 0) -> str:
@@ -135,7 +140,10 @@ class Keyring:
         # By stream: the last position at which an unsigned commit counts; None before signing began.
         self.begun: dict[str, int] | None = None
         self._revoked: dict[str, Mapping[str, int]] = {}
-        self._verified: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        # Commits with a good signature, by subject and digest; and at which position and under which keys the
+        # commit counted, once it did.
+        self._verified: OrderedDict[tuple[str, bytes], tuple[int, int]] = OrderedDict()
+        self._generation = 1
 
     @classmethod
     def parse(cls, text: str) -> Keyring:
@@ -168,7 +176,15 @@ class Keyring:
         """Why the author of this commit does not count; empty when it does. It decodes."""
         if not self.roots:
             return ""
-        commit = recorded.commit
+        place, counted = (recorded.subject, recorded.computed_digest), (recorded.sequence, self._generation)
+        if self._verified.get(place) == counted:
+            return ""
+        problem = self._problem(recorded, recorded.commit)
+        if not problem and place in self._verified:
+            self._verified[place] = counted
+        return problem
+
+    def _problem(self, recorded: Recorded, commit: Commit) -> str:
         if not commit.signer:
             return self._unsigned_problem(recorded)
         if commit.signer in self.roots:
@@ -184,7 +200,7 @@ class Keyring:
 
     def note_own(self, subject: str, digest: bytes) -> None:
         """A commit that this process has signed is not verified again."""
-        self._verified[subject, digest] = None
+        self._verified[subject, digest] = (0, 0)
         if len(self._verified) > MAX_VERIFIED:
             self._verified.popitem(last=False)
 
@@ -195,7 +211,7 @@ class Keyring:
 
     def _is_signed_by(self, key: Ed25519PublicKey, recorded: Recorded, commit: Commit) -> bool:
         # Not the digest that the message states, which is anybody's word.
-        place = (recorded.subject, hashlib.sha256(recorded.data).digest())
+        place = (recorded.subject, recorded.computed_digest)
         if place in self._verified:
             self._verified.move_to_end(place)
             return True
@@ -210,6 +226,7 @@ class Keyring:
         return True
 
     def _take(self, key_id: str, commit: Commit) -> None:
+        self._generation += 1
         for fact in commit.facts:
             if fact.HasField("key_introduced") and key_id_of(fact.key_introduced.public_key) == key_id:
                 public = Ed25519PublicKey.from_public_bytes(fact.key_introduced.public_key)
@@ -221,6 +238,7 @@ class Keyring:
                     self.keys[key_id].revoked = revoked
 
     def _begin(self, commit: Commit) -> None:
+        self._generation += 1
         for fact in commit.facts:
             if fact.HasField("signing_began") and self.begun is None:
                 self.begun = dict(fact.signing_began.last)

@@ -13,7 +13,7 @@ import structlog
 from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.server_errors import STREAM_NOT_FOUND, ServerRefusedError, Verdict
-from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, AUDIT, BEATS, RUNS, TELEMETRY, WORK
+from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, AUDIT, BEATS, NOTICES, RUNS, TELEMETRY, WORK
 
 log = structlog.get_logger()
 
@@ -61,6 +61,7 @@ def _facts() -> list[dict[str, Any]]:
         {**shared, "name": ATTEMPTS, "subjects": ["attempts.*", "workers.*"]},
         {**shared, "name": ARTIFACTS, "subjects": ["artifacts.*"]},
         {**shared, "name": AUDIT, "subjects": ["audit.*.*"]},
+        {**shared, "name": NOTICES, "subjects": ["notices.*", "notice_requests.*"]},
     ]
 
 

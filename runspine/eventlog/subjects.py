@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT = (
+RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT, NOTICES = (
     "RUNS",
     "ATTEMPTS",
     "TELEMETRY",
@@ -12,6 +12,7 @@ RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT = (
     "WORK",
     "BEATS",
     "AUDIT",
+    "NOTICES",
 )
 FACT_STREAMS = (RUNS, ATTEMPTS, ARTIFACTS)
 
@@ -26,11 +27,15 @@ _STREAM_OF = {
     "work": WORK,
     "beats": BEATS,
     "audit": AUDIT,
+    "notices": NOTICES,
+    "notice_requests": NOTICES,
 }
 # The orchestrator's own messages on the BEATS stream; no worker id can be equal to it.
 ECHO = "beats.~"
 # Beginning of the subjects of keys.
 SIGNERS = "signers."
+# The channels and rules of the notices service; no run id can be equal to it.
+NOTICES_CONFIG = "notices.config"
 # Core NATS, not stored: the janitor's holder renews its lease with a pulse.
 JANITOR_PULSE = "janitor.pulse"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -96,6 +101,14 @@ def preflight_subject(worker_id: str) -> str:
 def audit_subject(service: str, process: str) -> str:
     """One writer each: a process appends to a history of its own."""
     return f"audit.{service}.{process}"
+
+
+def notices_subject(run_id: str) -> str:
+    return f"notices.{run_id}"
+
+
+def notice_requests_subject(run_id: str) -> str:
+    return f"notice_requests.{run_id}"
 
 
 def artifacts_subject(run_id: str) -> str:

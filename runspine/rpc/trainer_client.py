@@ -155,6 +155,18 @@ class Client:
     def search_audit(self, request: trainer.SearchAuditRequest) -> trainer.SearchAuditResponse:
         return self._call("SearchAudit", request, trainer.SearchAuditResponse)
 
+    def list_notices(self, request: trainer.ListNoticesRequest) -> trainer.ListNoticesResponse:
+        return self._call("ListNotices", request, trainer.ListNoticesResponse)
+
+    def test_channel(self, channel: str) -> str:
+        """The id under which the notice of the test is listed."""
+        request = trainer.TestChannelRequest(channel=channel)
+        return self._call("TestChannel", request, trainer.TestChannelResponse).test_id
+
+    def retry_notice(self, notice_id: str) -> trainer.Notice:
+        request = trainer.RetryNoticeRequest(id=notice_id)
+        return self._call("RetryNotice", request, trainer.RetryNoticeResponse).notice
+
     def watch(
         self,
         run_id: str = "",

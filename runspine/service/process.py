@@ -78,12 +78,15 @@ def run_service(service: str, settings: ServiceSettings, main: Callable[[Health]
     """Run until SIGTERM or SIGINT; exit code 0 then, 1 after a crash."""
     configure_logging(service, settings)
     health = Health(service)
+    # Until the service has added its own checks.
+    starting = ["starting"]
+    health.add(lambda: "".join(starting))
     DISK_FREE.set_function(lambda: shutil.disk_usage(".").free)
     DISK_TOTAL.set_function(lambda: shutil.disk_usage(".").total)
     with _metrics_server(settings.metrics_address, health) as port:
         log.info("service.starting", metrics_port=port)
         try:
-            uvloop.run(_until_signal(main(health)))
+            uvloop.run(_until_signal(main(health), starting.clear))
         except Exception:
             log.exception("service.crashed")
             return 1
@@ -91,9 +94,11 @@ def run_service(service: str, settings: ServiceSettings, main: Callable[[Health]
     return 0
 
 
-async def _until_signal(work: Awaitable[None]) -> None:
+async def _until_signal(work: Awaitable[None], begun: Callable[[], None]) -> None:
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
+    # After the task's first step.
+    loop.call_soon(begun)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     with contextlib.suppress(asyncio.CancelledError):

@@ -43,6 +43,8 @@ class RunFile:
     # Folder of the file, and its choice of code: a folder, none or image; empty for the default.
     folder: Path = field(default_factory=Path)
     code: str = ""
+    # Its choice of packages: one word, or a list of packages; empty for none.
+    packages: str | tuple[str, ...] = ""
 
     @property
     def several(self) -> bool:
@@ -99,7 +101,8 @@ def build(root: MapNode, *, folder: Path, sets: Sequence[str] = (), source: str 
     if isinstance(sweep, MapNode):
         wheres = {path: node.where for path, node in sweep.entries.items()}
         check_readers(specs[0], wheres, "sweep", folder, source)
-    return RunFile(specs, variations, dict(_places(base, "")), folder, code_choice(base))
+    places = dict(_places(base, ""))
+    return RunFile(specs, variations, places, folder, code_choice(base), packages_choice(base))
 
 
 def build_spec(base: MapNode, values: Mapping[str, Node], *, folder: Path, source: str = "") -> RunSpec:
@@ -148,11 +151,28 @@ def code_choice(root: MapNode) -> str:
     return node.text if isinstance(node, Scalar) else ""
 
 
+def packages_choice(root: MapNode) -> str | tuple[str, ...]:
+    """`packages` as one word or a list. Stored ones are written as fields. Raises InvalidError."""
+    node = root.entries.get("packages")
+    if isinstance(node, ListNode):
+        if not all(isinstance(item, Scalar) for item in node.items):
+            raise InvalidError(f"{node.where}: packages: expected names such as numpy==2.4.6")
+        return tuple(item.text for item in node.items if isinstance(item, Scalar))
+    if isinstance(node, MapNode) and "tree" not in node.entries:
+        node = node.entries.get("source", node)
+    return node.text if isinstance(node, Scalar) else ""
+
+
 def _spec(node: MapNode, folder: Path | None, source: str) -> RunSpec:
     spec = RunSpec()
-    choice = code_choice(node)
-    if choice:
-        node = MapNode({key: child for key, child in node.entries.items() if key != "code"}, node.where)
+    choice, packages = code_choice(node), packages_choice(node)
+    if folder is None and packages not in ("", "none"):
+        raise InvalidError(f"{source}: packages: only none can be set here; submit the run file again")
+    chosen = {"code"} if choice else set[str]()
+    if packages and not isinstance(node.entries["packages"], MapNode):
+        chosen.add("packages")
+    if chosen:
+        node = MapNode({key: child for key, child in node.entries.items() if key not in chosen}, node.where)
     if choice == "image":
         spec.code.image = True
     violations = fill(spec, node)

@@ -98,6 +98,14 @@ def make_schema(proto_folder: Path) -> dict[str, Any]:
         "anyOf": [{"type": "string"}, schema["properties"]["code"]],
         "description": "Code of the program: a folder, none, image, or the fields of stored code.",
     }
+    schema["properties"]["packages"] = {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}},
+            schema["properties"]["packages"],
+        ],
+        "description": "Packages of the program: a file, capture, none, a list, or fields.",
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Runspine run file",

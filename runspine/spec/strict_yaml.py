@@ -89,6 +89,15 @@ def read_yaml(text: str, source: str) -> Node:
         raise InvalidError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
 
 
+def plain_value(node: Node) -> Any:
+    """The node as dicts, lists and scalars."""
+    if isinstance(node, MapNode):
+        return {name: plain_value(each) for name, each in node.entries.items()}
+    if isinstance(node, ListNode):
+        return [plain_value(each) for each in node.items]
+    return node.value()
+
+
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

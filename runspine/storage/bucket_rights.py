@@ -31,19 +31,24 @@ def _owner(*prefixes: str, lists: tuple[str, ...] = ()) -> BucketRights:
 
 
 _ARTIFACTS = ("artifacts/", "code/", "trash/", "scrub/", "canary/", "snapshots/artifacts/")
+# Witnesses of the log; no service may remove one.
+_ANCHORS = "anchors/"
 SERVICES: dict[str, BucketRights] = {
     "orchestrator": _owner("snapshots/orchestrator/"),
     "telemetry": _owner("telemetry/"),
     # It counts the objects of the whole bucket, and reads and removes only its own prefixes.
     "artifacts": BucketRights(
-        read=(*_ARTIFACTS, "packages/"), write=_ARTIFACTS, remove=_ARTIFACTS, list=("",)
+        read=(*_ARTIFACTS, "packages/", _ANCHORS),
+        write=(*_ARTIFACTS, _ANCHORS),
+        remove=_ARTIFACTS,
+        list=("",),
     ),
     # It moves objects to the trash, back, and removes them; it starts from the catalog's snapshot.
     "janitor": BucketRights(
-        read=("artifacts/", "trash/", "snapshots/artifacts/"),
-        write=("artifacts/", "trash/"),
+        read=("artifacts/", "trash/", "snapshots/artifacts/", _ANCHORS),
+        write=("artifacts/", "trash/", _ANCHORS),
         remove=("artifacts/", "trash/"),
-        list=("artifacts/", "trash/", "snapshots/artifacts/"),
+        list=("artifacts/", "trash/", "snapshots/artifacts/", _ANCHORS),
     ),
     # It resumes from checkpoints of other workers. It removes nothing: the artifacts service prunes.
     "worker": BucketRights(

@@ -27,7 +27,7 @@ from runspine.sweep.space import (
     unbounded_paths,
     value_at,
 )
-from runspine.wire.v1.spec_pb2 import RunSpec
+from runspine.wire.v1.spec_pb2 import Packages, RunSpec
 
 SAMPLERS = ("tpe", "random", "grid")
 PRUNERS = ("none", "median", "halving", "hyperband")
@@ -62,6 +62,8 @@ class SweepPlan:
     budget: int
     # Stored code of its programs; it is the same for all trials.
     code: PlacedCode | None = None
+    # Stored packages of its programs, the same for all trials.
+    packages: Packages | None = None
 
     def spec(self, number: int, point: Point, seed: int) -> RunSpec:
         """Spec of one trial and seed; deterministic."""
@@ -70,6 +72,8 @@ class SweepPlan:
         spec = build_spec(self.base, seeded, folder=self.folder, source=self.source)
         if self.code is not None:
             self.code.apply(spec)
+        if self.packages is not None:
+            spec.packages.MergeFrom(self.packages)
         spec.labels.update(self.labels | {"trial": str(number)})
         if spec.name:
             spec.name = f"{spec.name}-{number:03d}" + (f"-s{seed}" if len(self.seeds) > 1 else "")

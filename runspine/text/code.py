@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runspine.wire.v1.spec_pb2 import Code
+from runspine.wire.v1.spec_pb2 import Code, Packages
 
 
 def code_text(code: Code) -> str:
@@ -18,3 +18,13 @@ def code_text(code: Code) -> str:
         branch = f" on {origin.branch}" if origin.branch else ""
         text += f", commit {origin.commit[:12]}{branch}{' with changes' if origin.dirty else ''}"
     return text + (f", {origin.remote}" if origin.remote else "")
+
+
+def packages_text(packages: Packages) -> str:
+    """Source and digest of the files; empty when a run uses the packages of its worker."""
+    if not packages.tree:
+        return ""
+    chosen = [*packages.extras, *packages.groups]
+    more = f" with {', '.join(chosen)}" if chosen else ""
+    python = f", Python {packages.python}" if packages.python else ""
+    return f"{packages.source or 'stored'}{more} ({packages.tree[:12]}{python})"

@@ -8,7 +8,7 @@ from typing import Any
 
 from runspine.domain.lineage import start_text
 from runspine.spec.plain import enum_word
-from runspine.text import artifact_facts
+from runspine.text import artifact_facts, notice_facts
 from runspine.text.values import escaped, local_time, number, size, span
 from runspine.wire.v1.facts_pb2 import (
     DONE,
@@ -219,9 +219,11 @@ DESCRIPTIONS: dict[str, Callable[[Any], str]] = {
     ),
     "call_recorded": call_text,
     **artifact_facts.DESCRIPTIONS,
+    **notice_facts.DESCRIPTIONS,
 }
 
 _STYLES = {
+    "notice_failed": "yellow",
     "artifact_corrupt": "red",
     "artifact_pruned": "magenta",
     "folders_removed": "magenta",

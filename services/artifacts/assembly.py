@@ -5,6 +5,7 @@ from __future__ import annotations
 from runspine.eventlog import EventLog
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
+from runspine.services.artifacts.anchoring import anchor_writer
 from runspine.services.artifacts.calls.context import CallContext
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.edges.checker import ObjectChecker
@@ -49,6 +50,7 @@ class Assembly:
         self._scrubber = ObjectScrubber(blobs, catalog, verification, speed, interval)
         pruner = Pruner(catalog, handler)
         self._janitor = Janitor(catalog, projector, pruner, store, lease, settings.janitor_seconds)
+        self._anchors = anchor_writer(settings, event_log, lease)
         code = CodeStore(blobs, catalog, settings.orphan_grace_seconds)
         self._inventory = Inventory(
             blobs,
@@ -77,7 +79,11 @@ class Assembly:
     async def run(self) -> None:
         """Run until one of the loops fails."""
         projector, settings = self._projector, self._settings
-        inside = (self._lease.run(), self._janitor.run()) if settings.janitor == "inside" else ()
+        inside = (
+            (self._lease.run(), self._janitor.run(), self._anchors.run())
+            if settings.janitor == "inside"
+            else ()
+        )
         try:
             await run_together(
                 projector.follow(RUNS),

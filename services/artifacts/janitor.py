@@ -12,6 +12,7 @@ from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.service.process import Health, open_link, open_log, run_service
+from runspine.services.artifacts.anchoring import anchor_writer
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.edges.command_handler import CommandHandler
 from runspine.services.artifacts.edges.janitor import Janitor
@@ -44,6 +45,7 @@ async def serve(settings: JanitorSettings, health: Health) -> None:
                 *(projector.follow(stream) for stream in (RUNS, ATTEMPTS, ARTIFACTS)),
                 lease.run(),
                 janitor.run(),
+                anchor_writer(settings, log, lease).run(),
             )
         finally:
             await lease.resign()

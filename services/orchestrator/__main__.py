@@ -14,6 +14,7 @@ from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import ensure_streams
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
+from runspine.notice.book import NoticeBook
 from runspine.rpc.server import check_listener, serving
 from runspine.runners import installed_runners
 from runspine.service.process import Health, open_link, open_log, run_service
@@ -23,6 +24,7 @@ from runspine.services.orchestrator.core.leases import LeaseTimeouts
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.metrics import BoardCollector
+from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.stream_sizes import publish_stream_sizes
@@ -65,8 +67,10 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
         caches = CacheRequests(link, log, board, projector)
         pools = frozenset(name.strip() for name in settings.pools.split(",") if name.strip())
         limits = CallerLimits(settings.max_active_runs, pools)
+        book = NoticeBook()
+        notices = NoticeCalls(log, book, Projector(log, None, book))
         servicer = TrainerServicer(
-            TrainerCalls(log, board, projector, scheduler, installed, checks, caches, limits)
+            TrainerCalls(log, board, projector, scheduler, installed, checks, caches, notices, limits)
         )
         async with (
             checks.open(),
@@ -74,7 +78,7 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
             serving(settings, [SERVICE], lambda s: add_TrainerServiceServicer_to_server(servicer, s), audit),
         ):
             starting.clear()
-            await run_loops(projector, scheduler, link, settings)
+            await run_together(notices.follow(), run_loops(projector, scheduler, link, settings))
 
 
 async def run_loops(

@@ -16,6 +16,7 @@ from runspine.domain.defaults import DEFAULT_POOL
 from runspine.eventlog.subjects import is_token
 from runspine.play.llm_settings import MIN_KEY_LENGTH, checked_options, checked_url
 from runspine.settings import ServiceSettings
+from runspine.wire.v1.spec_pb2 import Limits
 
 REQUIRE, OFF = "require", "off"
 DEFAULT_SECRETS = "WANDB_*,HF_*,XMPP_PASSWORD"
@@ -104,6 +105,35 @@ class WorkerSettings(ServiceSettings):
         ge=0,
         description="code of runs kept on disk for the next run, in MiB; then the oldest is evicted",
     )
+    virtualenv_dir: Path | None = Field(
+        None,
+        description="where virtualenvs of runs are kept, a folder of this user alone, which workers of one "
+        "host may share; in the worker's directory when empty",
+    )
+    virtualenv_cache_mib: float = Field(
+        20_480,
+        ge=0,
+        description="virtualenvs of runs and downloaded packages kept on disk, in MiB; then the one that was "
+        "not used for longest is evicted",
+    )
+    virtualenv_build_seconds: float = Field(
+        1800.0, gt=0, description="longest time to install the packages of a run"
+    )
+    package_indexes: str = Field(
+        "", description="addresses of the indexes of packages, comma separated; PyPI when empty"
+    )
+    package_wheels: str = Field(
+        "",
+        description="folders with wheels, absolute and comma separated, searched in addition to the indexes",
+    )
+    package_offline: bool = Field(
+        False, description="install packages from the folders with wheels alone, without any index"
+    )
+    torch_index: str = Field(
+        "",
+        description="index of torch for this worker's GPUs; none: the same as of other packages; when empty "
+        "PyTorch's, for the driver that is found, or for the CPU, unless RUNSPINE_PACKAGE_INDEXES is set",
+    )
     worker_sandbox: str = Field(
         "auto",
         description="sandbox of trainers: auto (where the machine allows one), require (a worker that has "
@@ -121,6 +151,17 @@ class WorkerSettings(ServiceSettings):
         "",
         description="absolute paths that no sandboxed trainer sees, also in a folder that it may read, comma "
         "separated; the worker's own directory always is one",
+    )
+    worker_processes: int = Field(
+        4096,
+        ge=0,
+        description="most processes and threads of one run, whatever its spec asks for; 0: no limit",
+    )
+    worker_disk_mib: int = Field(
+        0,
+        ge=0,
+        description="most that one run may write into its directory, in MiB, whatever its spec asks for; "
+        "0: no limit",
     )
     worker_secrets: str = Field(
         DEFAULT_SECRETS,
@@ -152,6 +193,11 @@ class WorkerSettings(ServiceSettings):
         """The pools in the order in which they are served."""
         return [pool.strip() for pool in self.worker_pools.split(",") if pool.strip()]
 
+    @property
+    def most_limits(self) -> Limits:
+        """What no run may exceed."""
+        return Limits(processes=self.worker_processes, disk_mib=self.worker_disk_mib)
+
     @field_validator("runner_python", mode="before")
     @classmethod
     def _is_json(cls, given: object) -> object:
@@ -170,7 +216,22 @@ class WorkerSettings(ServiceSettings):
             raise ValueError(f"{given!r}: choose one of {', '.join(SANDBOXES)}")
         return word
 
-    @field_validator("sandbox_paths", "sandbox_hidden")
+    @field_validator("virtualenv_dir", mode="before")
+    @classmethod
+    def _is_folder(cls, given: object) -> object:
+        if given and not str(given).startswith("/"):
+            raise ValueError(f"{str(given)!r} is not an absolute path")
+        return given or None
+
+    @field_validator("package_indexes", "torch_index")
+    @classmethod
+    def _are_addresses(cls, addresses: str) -> str:
+        for address in split_list(addresses):
+            if not address.startswith(("https://", "http://", "file://")) and address != "none":
+                raise ValueError(f"{address!r} is not an address such as https://pypi.org/simple")
+        return addresses
+
+    @field_validator("sandbox_paths", "sandbox_hidden", "package_wheels")
     @classmethod
     def _are_absolute(cls, paths: str) -> str:
         for path in split_list(paths):

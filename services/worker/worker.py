@@ -260,7 +260,7 @@ class Worker:
                 await self._recovery.close(claim.entry, reason)
         finally:
             if claim is not None:
-                self._capacity.release(claim.entry.name)
+                self._claimer.release(claim.entry.name)
 
     async def _run_attempt(self, claim: Claim) -> None:
         attempt = Attempt(

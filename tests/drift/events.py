@@ -7,7 +7,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from tests.drift.protos import comments_of, compile_protos
 
 # The numbers of a stream's facts begin here.
-STREAMS = {10: "RUNS", 40: "ATTEMPTS", 60: "ARTIFACTS", 95: "AUDIT"}
+STREAMS = {10: "RUNS", 40: "ATTEMPTS", 60: "ARTIFACTS", 95: "AUDIT", 100: "NOTICES"}
 
 
 def events_doc() -> str:

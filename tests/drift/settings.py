@@ -16,6 +16,7 @@ from runspine.service.bootstrap import BootstrapSettings
 from runspine.services.artifacts.settings import ArtifactsSettings, JanitorSettings
 from runspine.services.dashboard.settings import DashboardSettings
 from runspine.services.launcher.settings import LauncherSettings
+from runspine.services.notices.settings import NoticesSettings
 from runspine.services.orchestrator.settings import OrchestratorSettings
 from runspine.services.telemetry.settings import TelemetrySettings
 from runspine.services.worker.settings import WorkerSettings
@@ -37,6 +38,7 @@ SERVICES: dict[str, type[ServiceSettings]] = {
     "worker": WorkerSettings,
     "dashboard": DashboardSettings,
     "launcher": LauncherSettings,
+    "notices": NoticesSettings,
     "bootstrap": BootstrapSettings,
 }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.kit.forks.command import run_command
 from tests.kit.paths import ROOT
 from tests.kit.stack import Shell
 
@@ -58,10 +58,7 @@ class Project:
     def run(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         environment = {**self._shell.environment, "XDG_CACHE_HOME": str(self.folder.parent / "cache")}
         environment.pop("RUNSPINE_CODE")
-        command = [sys.executable, "-m", "runspine", *words]
-        done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=280
-        )
+        done = run_command(*words, environment=environment, directory=self.folder)
         assert done.returncode == code, f"{words}: {done.stdout}\n{done.stderr}"
         return done
 
@@ -197,8 +194,8 @@ def test_the_sample_project_gives_the_same_curve_where_its_folder_is_not(
 ) -> None:
     shutil.rmtree(project.folder)
     shutil.copytree(ROOT / "examples/project", project.folder)
-    first = project.submit("run.yaml", "--code", ".")
-    assert first["spec"]["code"]["files"] == 8
+    first = project.submit("run.yaml", "--code", ".", "--packages", "none")
+    assert first["spec"]["code"]["files"] == 9
     shell.until(first["id"], "completed")
     shutil.rmtree(project.folder)
     found = shell.json("reproduce", first["id"])

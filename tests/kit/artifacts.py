@@ -6,7 +6,6 @@ import hashlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +33,7 @@ from runspine.wire.v1.facts_pb2 import (
     RunSubmitted,
 )
 from runspine.wire.v1.spec_pb2 import RunSpec, Value
-from tests.kit.paths import ROOT
+from tests.kit.forks.module_process import Process, start_module
 from tests.kit.servers.nats import free_port
 from tests.kit.servers.s3 import S3Server
 from tests.kit.waiting import eventually
@@ -69,17 +68,11 @@ class Service:
             "RUNSPINE_METRICS_ADDRESS": f"127.0.0.1:{self.metrics_port}",
             "RUNSPINE_LOG_FORMAT": "console",
         }
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", self._module],
-                env=self._environment,
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-            )
+            self.process = start_module(self._module, self._environment, stdout=log, stderr=log)
 
     def stub(self, wait: float = 30.0) -> Any:
         channel = grpc.insecure_channel(self.address)

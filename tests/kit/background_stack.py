@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.environment import clean_environment
-from tests.kit.paths import ROOT
+from tests.kit.forks.command import run_command
 
 UNREACHABLE, NOT_FOUND = 3, 4
 
@@ -34,10 +33,7 @@ class Shell:
         self.environment = clean_environment(RUNSPINE_HOME=str(home))
 
     def __call__(self, *words: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "runspine", *words]
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120
-        )
+        done = run_command(*words, environment=self.environment, timeout=120)
         if done.returncode == UNREACHABLE != code:
             raise Away(done.stderr)
         if done.returncode == NOT_FOUND != code:
@@ -56,14 +52,7 @@ class Shell:
 
     def quarantined(self) -> list[dict[str, Any]]:
         """The subjects that are quarantined."""
-        done = subprocess.run(
-            [sys.executable, "-m", "runspine", "events", "quarantined", "--json"],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = run_command("events", "quarantined", "--json", environment=self.environment)
         found: list[dict[str, Any]] = json.loads(done.stdout)["quarantines"]
         assert done.returncode == bool(found), done.stderr
         return found

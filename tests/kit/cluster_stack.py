@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,8 +13,8 @@ from pathlib import Path
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.run_pb2 import Phase
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
+from tests.kit.forks.module_process import Process, start_module
 from tests.kit.orchestrator import Orchestrator, orchestrator
-from tests.kit.paths import ROOT
 from tests.kit.servers.nats_cluster import NatsCluster, nats_cluster
 
 
@@ -25,9 +23,9 @@ class ClusterStack:
     cluster: NatsCluster
     folder: Path
     orchestrators: list[Orchestrator]
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    workers: list[Process] = field(default_factory=list)
 
-    def start_worker(self, slots: int = 4) -> subprocess.Popen[bytes]:
+    def start_worker(self, slots: int = 4) -> Process:
         name = f"w{len(self.workers) + 1}"
         directory = self.folder / name
         directory.mkdir()
@@ -39,9 +37,7 @@ class ClusterStack:
             "RUNSPINE_WORKER_SLOTS": str(slots),
         }
         with (directory / "stderr").open("wb") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "runspine.services.worker"], cwd=ROOT, env=environment, stderr=errors
-            )
+            process = start_module("runspine.services.worker", environment, stderr=errors)
         self.workers.append(process)
         return process
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Protocol
 import grpc
 
 from runspine.wire.v1.trainer_pb2_grpc import TrainerServiceStub
-from tests.kit.paths import ROOT
+from tests.kit.forks.module_process import Process, start_module
 from tests.kit.servers.nats import free_port
 
 
@@ -39,16 +37,12 @@ class Orchestrator:
             "RUNSPINE_IGNORE_SNAPSHOT": "true",
             **environment,
         }
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "runspine.services.orchestrator"],
-                env=self._environment,
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
+            self.process = start_module(
+                "runspine.services.orchestrator", self._environment, stdout=log, stderr=log
             )
 
     def stub(self, *, wait: float = 90.0) -> TrainerServiceStub:

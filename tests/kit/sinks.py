@@ -22,6 +22,7 @@ import pytest
 
 from runspine.cli import cli
 from runspine.cli import errors as edge
+from tests.kit.forks.command import run_command
 from tests.kit.paths import ROOT
 
 TRAINER = ROOT / "tests" / "kit" / "trainers" / "metrics.py"
@@ -51,9 +52,7 @@ class Shell:
         return done
 
     def apart(self, *arguments: str, **extra: str) -> None:
-        words = [sys.executable, "-m", "runspine", *arguments]
-        environment = {**self.environment, **extra}
-        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+        done = run_command(*arguments, environment={**self.environment, **extra})
         assert done.returncode == 0, done.stderr
 
     @contextmanager

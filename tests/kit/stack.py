@@ -20,6 +20,7 @@ from runspine.rpc.trainer_client import Client
 from runspine.settings import ServiceSettings
 from runspine.storage.blobs import S3Blobs
 from tests.kit.environment import clean_environment
+from tests.kit.forks.command import run_command
 from tests.kit.paths import ROOT
 from tests.kit.waiting import until
 
@@ -33,14 +34,7 @@ class Shell:
         self.environment = clean_environment(RUNSPINE_HOME=str(home), OMP_NUM_THREADS="1", **variables)
 
     def __call__(self, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self._command(*arguments),
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
+        done = run_command(*map(str, arguments), environment=self.environment)
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
@@ -77,9 +71,8 @@ class Shell:
         """How a command is refused. While no worker can answer a launch check, it is tried again."""
 
         def attempt() -> str | None:
-            process = self.start(*arguments)
-            _, errors = process.communicate(timeout=280)
-            return errors if process.returncode == code else None
+            done = run_command(*map(str, arguments), environment=self.environment)
+            return done.stderr if done.returncode == code else None
 
         return until(attempt)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +23,7 @@ from runspine.storage.ranged_blobs import RangedS3Blobs
 from runspine.wire.v1.facts_pb2 import AttemptStarted, Fact, ResumedFrom
 from runspine.wire.v1.telemetry_pb2 import Array, Batch, StepBatch, StepBlock
 from runspine.wire.v1.telemetry_pb2_grpc import TelemetryServiceStub
-from tests.kit.paths import ROOT
+from tests.kit.forks.module_process import Process, start_module
 from tests.kit.servers.nats import NatsServer, free_port
 from tests.kit.servers.s3 import S3Server
 from tests.kit.waiting import eventually
@@ -43,7 +41,7 @@ QUICK = {
 
 @dataclass
 class TelemetryProcess:
-    process: subprocess.Popen[bytes]
+    process: Process
     address: str
     metrics: str
     output: Path
@@ -100,11 +98,8 @@ class Archived:
             **QUICK,
         }
         with output.open("wb") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "runspine.services.telemetry"],
-                cwd=ROOT,
-                env={**os.environ, **settings, **environment},
-                stderr=file,
+            process = start_module(
+                "runspine.services.telemetry", {**os.environ, **settings, **environment}, stderr=file
             )
         service = TelemetryProcess(process, address, metrics, output)
         self.services.append(service)

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,7 +39,7 @@ from runspine.wire.v1.facts_pb2 import (
 from runspine.wire.v1.run_pb2 import Offer
 from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.telemetry_pb2 import Batch, LogLine
-from tests.kit.paths import ROOT
+from tests.kit.forks.module_process import Process, start_module
 from tests.kit.servers.nats import NatsServer
 from tests.kit.waiting import eventually
 
@@ -63,7 +62,7 @@ time.sleep(600)
 
 @dataclass
 class WorkerProcess:
-    process: subprocess.Popen[bytes]
+    process: Process
     directory: Path
     errors: Path
 
@@ -100,11 +99,8 @@ class Rig:
             "RUNSPINE_WORKER_SANDBOX": "off",
         }
         with errors.open("wb") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "runspine.services.worker"],
-                cwd=ROOT,
-                env={**os.environ, **settings, **environment},
-                stderr=file,
+            process = start_module(
+                "runspine.services.worker", {**os.environ, **settings, **environment}, stderr=file
             )
         started = WorkerProcess(process, directory, errors)
         self.workers.append(started)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.port import Version
 from runspine.eventlog.reads import DIGEST
 from runspine.eventlog.release import release
+from runspine.eventlog.streams import declarations
 from runspine.eventlog.subjects import attempts_subject, run_subject
 from runspine.rpc.endpoint import find_endpoint
 from runspine.rpc.trainer_client import Client
@@ -25,7 +25,14 @@ from runspine.wire.v1.run_pb2 import COMPLETED, QUARANTINED, QUEUED, RUNNING, Ph
 from tests.kit.background_stack import Shell, stack
 from tests.kit.orchestrator import Orchestrator
 from tests.kit.played_worker import PlayedWorker, phase_is, spec, submit
-from tests.kit.samples.poison import Poisoner, admin_account, core_subjects, fact_subjects, other_subjects
+from tests.kit.samples.poison import (
+    Poisoner,
+    admin_account,
+    by_stream,
+    core_subjects,
+    fact_subjects,
+    other_subjects,
+)
 from tests.kit.waiting import eventually, until
 
 TRAINER = """
@@ -88,7 +95,7 @@ async def test_a_submit_on_the_subject_of_a_worker_makes_no_run(
 
 
 async def _poison(home: Home, shell: Shell, victims: list[str], healthy: list[str], strings: int) -> set[str]:
-    """Poison every stream and subject; the subjects of facts that were."""
+    """Put so many messages on every stream; the subjects of facts that were poisoned."""
     worker = shell.json("workers")["workers"][0]["id"]
     async with NatsConnection(admin_account(home), "admin") as link:
         poisoner = Poisoner(link, seed=strings)
@@ -98,10 +105,12 @@ async def _poison(home: Home, shell: Shell, victims: list[str], healthy: list[st
             await poisoner.store(subject)
         others = [subject for run_id in healthy for subject in other_subjects(run_id, worker)]
         cores = [subject for run_id in healthy for subject in core_subjects(run_id, worker)]
-        for number in range(max(0, strings - len(subjects))):
-            await poisoner.store((subjects + others)[number % (len(subjects) + len(others))])
+        streams = by_stream(subjects + others)
+        assert set(streams) == {each["name"] for each in declarations()}
+        for number in range(strings):
+            for within in streams.values():
+                await poisoner.store(within[number % len(within)])
             await poisoner.send(cores[number % len(cores)])
-            await asyncio.sleep(0)
     return set(subjects)
 
 
@@ -145,7 +154,7 @@ async def _survives(home: Path, runs: int, strings: int, steps: int) -> None:
 
 
 async def test_poison_on_every_stream_stops_no_service_and_no_other_run(tmp_path: Path) -> None:
-    await _survives(tmp_path / "home", runs=3, strings=40, steps=12)
+    await _survives(tmp_path / "home", runs=3, strings=20, steps=12)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from typing import Any
 
@@ -16,7 +17,7 @@ from runspine.eventlog.signing import Keyring, SigningKey, new_signing_key
 from runspine.ids import new_ulid
 from runspine.wire.v1.facts_pb2 import Fact, RunQueued
 
-ROUNDS, WRITERS, COMMITS = 12, 16, 12
+ROUNDS, WRITERS, COMMITS = 40, 16, 12
 
 
 async def _decide(log: JetStreamLog) -> None:
@@ -46,10 +47,16 @@ async def test_decisions_with_signatures_are_made_at_nine_tenths_of_the_rate_or_
         turns = [("plain", plain), ("signed", signed)]
         for name, log in turns if number % 2 else reversed(turns):
             rates[name].append(await _rate(log))
-    # The best of each: what else the machine does slows single rounds down.
-    best = {name: max(found) for name, found in rates.items()}
-    print(f"commits per second: {best['plain']:.0f} without, {best['signed']:.0f} with signatures")
-    assert best["signed"] >= 0.9 * best["plain"], rates
+    # Each round next to the one it is compared with: what else the machine does slows down both, or few.
+    ratio = statistics.median(
+        signed / plain for plain, signed in zip(rates["plain"], rates["signed"], strict=True)
+    )
+    middle = {name: statistics.median(found) for name, found in rates.items()}
+    print(
+        f"commits per second: {middle['plain']:.0f} without, {middle['signed']:.0f} with signatures, "
+        f"ratio {ratio:.3f}"
+    )
+    assert ratio >= 0.9, rates
 
 
 async def test_a_reader_verifies_each_commit_once(connect: Any) -> None:

@@ -15,6 +15,7 @@ import ctypes
 import os
 import statistics
 import sys
+from collections.abc import Sequence
 
 from tests.simulation.campaign import (
     ENOUGH,
@@ -24,6 +25,7 @@ from tests.simulation.campaign import (
     run_campaign,
     run_schedule,
     run_seeds,
+    searches,
     shrunk,
 )
 from tests.simulation.plan import Plan, parse_plan
@@ -45,7 +47,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this schedule")
     parser.add_argument("--seeds", type=int, nargs="*", default=[], help="replay these schedules")
     parser.add_argument("--first", type=int, default=1, help="seed of a search")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of a search, at most")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of a search, at most; of a table, CPU seconds of each"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes of a search")
     parser.add_argument("--inject", default="", choices=["", *INJECTIONS], help="a fault to switch back on")
     parser.add_argument("--until-found", action="store_true", help="end a search with the first violation")
@@ -60,7 +64,9 @@ def main() -> int:
     # Coroutines of a schedule are collected at some time after it, and have no loop to run on.
     silence()
     if options.table:
-        return table(options.only.split(",") if options.only else list(INJECTIONS), options.seconds)
+        return table(
+            options.only.split(",") if options.only else list(INJECTIONS), options.seconds, options.jobs
+        )
     kinds = [options.kind] if options.kind else sorted(KINDS)
     seeds = options.seeds if options.seed is None else [options.seed]
     if options.plan:
@@ -128,30 +134,33 @@ def show(report: Report, inject: str = "", night: bool = False) -> int:
     return 1 if report.failed or (unsearched and not inject) else 0
 
 
-def table(names: list[str], most_seconds: float) -> int:
+def table(names: list[str], most_seconds: float, jobs: int) -> int:
     """For each fault: in how many searches it was found, after how many schedules and seconds."""
-    print(f"{'fault':22} {'kind':8} {'found':>6} {'schedules':>10} {'seconds':>8} {'CPU':>6}  first problem")
+    print(f"{'fault':22} {'kind':9} found schedules  CPU s   most      s  first problem")
     missing = 0
-    for name in names:
-        kind = INJECTIONS[name][1]
-        found: list[Report] = []
-        for search in range(SEARCHES):
-            first = 1 + search * 1_000_000
-            report = run_seeds(kind, range(first, first + 10**6), most_seconds, name, stop=True)
-            if report.failed:
-                found.append(report)
+    for name, reports in searches(names, SEARCHES, most_seconds, jobs):
+        found = [report for report in reports if report.failed]
         missing += len(found) < SEARCHES
-        counts = [report.schedules.total() for report in found]
-        median = statistics.median(counts) if counts else 0
-        seconds = statistics.median([report.seconds for report in found]) if found else 0.0
-        cpu = statistics.median([report.cpu_seconds for report in found]) if found else 0.0
-        problem = found[0].failed[0][1][0] if found else "-"
-        hits = f"{len(found)}/{SEARCHES}"
         print(
-            f"{name:22} {kind:8} {hits:>6} {median:>10.0f} {seconds:>8.1f} {cpu:>6.1f}  {problem[:60]}",
+            f"{name:22} {INJECTIONS[name][1]:9} {len(found)}/{SEARCHES} "
+            f"{median([report.schedules.total() for report in found]):>10.0f} "
+            f"{median([report.cpu_seconds for report in found]):>6.1f} "
+            f"{max((report.cpu_seconds for report in reports), default=0.0):>6.1f} "
+            f"{median([report.seconds for report in found]):>6.1f}  "
+            f"{first_problem(found)}",
             flush=True,
         )
     return 1 if missing else 0
+
+
+def first_problem(found: list[Report]) -> str:
+    """The schedule that found it, to be replayed with --inject, and what it found."""
+    plan, problems = found[0].failed[0] if found else ("-", [""])
+    return f"{plan}: {problems[0][:60]}"
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values) if values else 0.0
 
 
 if __name__ == "__main__":

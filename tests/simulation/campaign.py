@@ -198,13 +198,15 @@ def problem_sort(problem: str) -> str:
 def run_seeds(
     kind: str, seeds: Iterable[int], seconds: float, inject: str = "", stop: bool = False
 ) -> Report:
-    """Seeds in turn until the time is over; with `stop`, until one fails."""
+    """Seeds in turn until the time is over; with `stop`, until one fails or CPU seconds are used up."""
     report, began, cpu = Report(), time.monotonic(), time.process_time()
+    clock = time.process_time if stop else time.monotonic
+    until = clock() + seconds
     with quiet():
         for seed in seeds:
             report.add(run_schedule(Plan(kind, seed), inject))
             discard_garbage()
-            if time.monotonic() - began >= seconds or (stop and report.failed):
+            if clock() >= until or (stop and report.failed):
                 break
     report.seconds, report.cpu_seconds = time.monotonic() - began, time.process_time() - cpu
     return report
@@ -224,6 +226,23 @@ def run_campaign(kinds: list[str], first: int, seconds: float, jobs: int) -> Rep
                 whole.merge(part.result())
     whole.seconds = time.monotonic() - began
     return whole
+
+
+def search_again(name: str, search: int, seconds: float) -> Report:
+    """Schedules with a fault that was switched back on, until it is found."""
+    first = 1 + search * 1_000_000
+    return run_seeds(INJECTIONS[name][1], range(first, first + 10**6), seconds, name, stop=True)
+
+
+def searches(names: list[str], count: int, seconds: float, jobs: int) -> Iterator[tuple[str, list[Report]]]:
+    """So many searches for each fault, on so many processes."""
+    with ProcessPoolExecutor(jobs) as pool:
+        of = {
+            name: [pool.submit(search_again, name, number, seconds) for number in range(count)]
+            for name in names
+        }
+        for name, begun in of.items():
+            yield name, [one.result() for one in begun]
 
 
 def kept_seeds() -> Iterator[tuple[Plan, str]]:

@@ -13,6 +13,7 @@ from runspine.eventlog.subjects import TELEMETRY
 from runspine.storage.keys import ARTIFACTS_PREFIX
 from tests.simulation.faults import LONG_SECONDS, Process, Strike
 from tests.simulation.hosts import Hosts
+from tests.simulation.s3.faults import StorageFaults
 from tests.simulation.world import World
 
 # Telemetry is gathered for a tenth of a second before it is on the disk.
@@ -20,19 +21,25 @@ AT_ONCE_SECONDS = (0.0, 0.12)
 SOON_SECONDS = (0.3, 2.0)
 DOWN_SECONDS = (0.05, 1.5)
 TROUBLE_SECONDS = (0.1, 1.5)
+# Within this time a checkpoint is stored, named on the log and verified.
+STORED_SECONDS = (0.1, 2.5)
 
 
 class CheckpointFaults:
     """Each strikes at the next checkpoint of any trainer."""
 
-    def __init__(self, world: World, hosts: Hosts, processes: dict[str, Process]) -> None:
+    def __init__(
+        self, world: World, hosts: Hosts, processes: dict[str, Process], storage: StorageFaults
+    ) -> None:
         self._world = world
+        self._storage = storage
         self._hosts = hosts
         self._processes = processes
         self._workers = [name for name in processes if name.startswith("worker")]
 
     def kinds(self) -> list[Strike]:
-        return [self._kill_at_once, self._strand, self._drop, self._hold_up, self._hold_up]
+        at_s3 = [self._lose_power, self._restart_s3]
+        return [self._kill_at_once, self._strand, self._drop, self._hold_up, self._hold_up, *at_s3]
 
     def _at_next(self, strike: Callable[[str], None]) -> None:
         self._hosts.on_checkpoint = strike
@@ -102,6 +109,18 @@ class CheckpointFaults:
 
         self._at_next(strike)
         return "checkpoint_held_up"
+
+    def _lose_power(self, chance: Random) -> str:
+        """S3 loses its power when the checkpoint is just stored, named on the log, or verified."""
+        delay = chance.uniform(*STORED_SECONDS)
+        self._at_next(lambda _: self._world.loop.after(delay, self._storage.lose_power, chance))
+        return "power_lost_at_checkpoint"
+
+    def _restart_s3(self, chance: Random) -> str:
+        """S3 is started again at that time: a service that looks for the checkpoint may not find it yet."""
+        delay = chance.uniform(*STORED_SECONDS)
+        self._at_next(lambda _: self._world.loop.after(delay, self._storage.restart, chance))
+        return "s3_restarted_at_checkpoint"
 
     def damage(self, chance: Random) -> str:
         """A checkpoint that was just stored cannot be read any more, the server replies 500 for it; and its

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,10 +18,12 @@ from runspine.eventlog.connection import NatsUnreachableError
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.streams import ensure_streams, wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
+from runspine.notice.book import NoticeBook
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import LeaseTimeouts
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
+from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
@@ -42,6 +44,7 @@ from tests.simulation.calls import Exchange, SimulatedStub
 from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, Hosts, SimulatedRunner, simulated_hosts
 from tests.simulation.loop import StuckError
+from tests.simulation.nats.in_flight import InFlightFaults
 from tests.simulation.plan import Plan
 from tests.simulation.s3.link import answering
 from tests.simulation.verdict import Verdict
@@ -59,6 +62,8 @@ TIMEOUTS = LeaseTimeouts(4.0, 14.0)
 # How often heartbeats that are not stored are all that happens, and for how long: beyond every lease.
 BEATS_SHARE = 0.06
 STALL_SECONDS = 20.0
+# Parts of the subjects whose messages are lost or late.
+IN_FLIGHT = ("runs", "attempts", "work", "ACK", "GET")
 # More calls that may be refused, and more reads after them, than clients usually make.
 CALLS = {"submit": 1.0, "again": 0.5, "get": 3.0, "list": 2.0, "priority": 2.5, "labels": 2.0, "cancel": 0.5}
 
@@ -89,8 +94,8 @@ class KeptMeeting(Meeting):
 class SimulatedCaller(Caller):
     """A client that calls at random, on a simulated stub."""
 
-    def __init__(self, meeting: Meeting, session: str, recording: Any) -> None:
-        super().__init__(meeting, "", session, recording, 0, calls=CALLS)
+    def __init__(self, meeting: Meeting, session: str, recording: Any, calls: Mapping[str, float]) -> None:
+        super().__init__(meeting, "", session, recording, 0, calls=calls)
 
     async def call_once(self, stub: Any, chance: Random) -> None:
         self._chance = chance
@@ -111,6 +116,9 @@ class ControlPlane:
         self.calling = CLIENT_COUNTS[self.long]
         self.fault_seconds = FAULT_SECONDS[self.long]
         self.submitted_again = False
+        self.orchestrators = world.mix.processes(ORCHESTRATORS)
+        self.workers = world.mix.processes(WORKERS)
+        self.calls = world.mix.calls(CALLS) | {"submit": CALLS["submit"]}
         # All that happens is that no heartbeat is stored, for longer than a lease: no run may suffer.
         self.only_beats = world.plan.random("beats").random() < BEATS_SHARE
 
@@ -118,15 +126,15 @@ class ControlPlane:
         return RunSpec(runner=RUNNER, seed=number, retry=Retry(max_attempts=2, backoff_seconds=0.1))
 
     async def main(self) -> None:
-        for name in ORCHESTRATORS:
+        for name in self.orchestrators:
             self.world.start(name, self.orchestrator)
-        for name in WORKERS:
+        for name in self.workers:
             self.world.start(name, self.worker)
         for name in CLIENTS[: self.calling]:
             self.world.start(name, self.client)
         processes = {
-            **dict.fromkeys(ORCHESTRATORS, self.orchestrator),
-            **dict.fromkeys(WORKERS, self.worker),
+            **dict.fromkeys(self.orchestrators, self.orchestrator),
+            **dict.fromkeys(self.workers, self.worker),
         }
         self.world.on_kill = self.killed
         self._plan_faults(processes)
@@ -151,15 +159,16 @@ class ControlPlane:
             verdict.check_undisturbed()
 
     def _plan_faults(self, processes: dict[str, Process]) -> None:
-        faults = Faults(self.world, processes, restart=[*ORCHESTRATORS, *WORKERS], long_share=0.25)
+        faults = Faults(self.world, processes, restart=list(processes), long_share=0.25)
         if self.only_beats:
             chance = self.world.plan.random("stall")
             self.hosts.seconds = (STALL_SECONDS, STALL_SECONDS + 10.0)
             self.world.loop.after(chance.uniform(0.5, 1.5), faults.stall_beats, STALL_SECONDS)
             return
         faults.add(self._stop_a_reaper, self._stop_a_reaper)
-        faults.add(lambda chance: faults.clock_ahead(chance, WORKERS))
-        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.grant_twice)
+        faults.add(lambda chance: faults.clock_ahead(chance, self.workers))
+        faults.add(faults.clock_jumps, faults.beats_stall, faults.lag, faults.lag, faults.grant_twice)
+        faults.add(*InFlightFaults(self.world, IN_FLIGHT).kinds())
         faults.plan(0.2, self.fault_seconds)
 
     def killed(self, name: str) -> None:
@@ -186,7 +195,8 @@ class ControlPlane:
             scheduler = Scheduler(log, link, board, projector, offers, timeouts=TIMEOUTS, window=8)
             checks, caches = LaunchChecks(link, board), CacheRequests(link, log, board, projector)
             installed = {RUNNER: SimulatedRunner().info()}
-            calls = TrainerCalls(log, board, projector, scheduler, installed, checks, caches)
+            notices = NoticeCalls(log, NoticeBook(), projector)
+            calls = TrainerCalls(log, board, projector, scheduler, installed, checks, caches, notices)
             async with checks.open():
                 self.exchange.serve(TrainerServicer(calls))
                 await self._follow_and_decide(projector, scheduler)
@@ -207,7 +217,7 @@ class ControlPlane:
             WorkerSettings,
             worker_id=here(),
             worker_dir=Path(here()),
-            worker_slots=2,
+            worker_slots=3,
             system_seconds=0,
             progress_seconds=2.0,
             checkpoint_patience=5.0,
@@ -238,8 +248,8 @@ class ControlPlane:
         number = 0
         while self.world.loop.now < until:
             number += 1
-            orchestrator = chance.choice(ORCHESTRATORS)
-            caller = SimulatedCaller(self.meeting, f"{session}.{number}", self.recorded)
+            orchestrator = chance.choice(self.orchestrators)
+            caller = SimulatedCaller(self.meeting, f"{session}.{number}", self.recorded, self.calls)
             stub = self._stub(orchestrator, f"{session}.{number}")
             for call in range(chance.randint(1, 8)):
                 name = f"{session}.{number}.{call}"
@@ -258,7 +268,9 @@ class ControlPlane:
         """Every key once more, until it is answered: which run it stands for must be known."""
         for request in self.meeting.requests:
             while True:
-                stub = self._stub(self.world.random.choice(ORCHESTRATORS), f"again.{self.world.loop.now}")
+                stub = self._stub(
+                    self.world.random.choice(self.orchestrators), f"again.{self.world.loop.now}"
+                )
                 try:
                     await stub.Submit(request)
                 except grpc.RpcError:

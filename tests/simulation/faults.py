@@ -20,7 +20,7 @@ MOST_SHORT_FAULTS = 3
 # Errors at a time that requests are refused with.
 REFUSED_WITH = 6
 # After the last fault everything works again, in short schedules and in long ones.
-HEALED_SECONDS = (4.0, 10.0)
+HEALED_SECONDS = (3.0, 10.0)
 LONG_SECONDS = (16.0, 25.0)
 
 
@@ -67,9 +67,10 @@ class Faults:
         """Put up to so many faults on the clock; all are over some seconds after the end."""
         plan = self._world.plan
         most = min(most, MOST_SHORT_FAULTS) if plan.short else most
+        kinds = self._world.mix.faults(self._kinds)
         for number in range(plan.random("faults").randint(1, most)):
             chance = plan.random(f"fault {number}")
-            at, kind = chance.uniform(start, end), chance.choice(self._kinds)
+            at, kind = chance.uniform(start, end), chance.choice(kinds)
             if self._world.takes(f"f{number}"):
                 self._world.loop.after(at, self._strike, kind, chance)
         pause = HEALED_SECONDS[0] if plan.short else HEALED_SECONDS[1]
@@ -179,7 +180,10 @@ class Faults:
         return "offers_granted_twice"
 
     def lag(self, chance: Random) -> str:
-        return self._lag(chance)
+        """Readers at any follower are late, while writers at the leader are not."""
+        for server in self._world.cluster.servers:
+            server.behind = chance.random() < 0.8
+        return "replicas_behind"
 
     def _drop_connection(self, chance: Random) -> str:
         wires = [wire for server in self._world.cluster.servers for wire in server.wires]

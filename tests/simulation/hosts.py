@@ -35,9 +35,11 @@ from tests.simulation.training import EPISODES, Training
 from tests.simulation.world import World, here
 
 RUNNER = "simulated"
-TRAINING_SECONDS = (0.05, 5.0)
+TRAINING_SECONDS = (0.05, 4.0)
 # A trainer whose reaper is stopped, as by a debugger, trains on after its worker was killed.
-STOPPED_SHARE = 0.1
+STOPPED_SHARE = 0.15
+# How many schedules have such trainers without a fault that aims at them.
+STOPPED_SCHEDULES = 0.25
 STOPPED_SECONDS = (15.0, 40.0)
 FAILING_SHARE = 0.3
 # What asking an interpreter gives; a process for each worker would cost more than the schedule.
@@ -123,7 +125,12 @@ class Hosts:
     on_stopped: Callable[[str], None] | None = None
     # How long trainers live that write nothing.
     seconds: tuple[float, float] = TRAINING_SECONDS
+    stopped_share: float = 0.0
     _trainers: dict[int, tuple[Any, SimulatedTrainer]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.world.mix.often("stopped reapers", STOPPED_SCHEDULES):
+            self.stopped_share = STOPPED_SHARE
 
     async def start(
         self, name: str, _c: Any, _d: Any, environment: dict[str, str], *_: Any, **__: Any
@@ -134,7 +141,7 @@ class Hosts:
         run_id, attempt = environment["RUNSPINE_RUN_ID"], int(environment["RUNSPINE_ATTEMPT"])
         directory = environment["RUNSPINE_RUN_DIR"]
         strike, self.on_stopped = self.on_stopped, None
-        stopped = strike is not None or random.random() < STOPPED_SHARE
+        stopped = strike is not None or random.random() < self.stopped_share
         if strike is not None:
             strike(here())
         life = Life(run_id, attempt, here(), directory, self.world.loop.now, stopped)

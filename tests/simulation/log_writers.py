@@ -20,6 +20,7 @@ from runspine.ids import new_ulid
 from runspine.wire.v1.facts_pb2 import Commit, Fact, KeyReserved
 from tests.simulation.faults import Faults
 from tests.simulation.loop import StuckError
+from tests.simulation.nats.in_flight import InFlightFaults
 from tests.simulation.plan import Plan
 from tests.simulation.world import Connected, World, here
 
@@ -39,11 +40,14 @@ FOLLOWER_SHARE = 0.08
 FREEZE_AT = 0.5
 # How often a leader that is deposed and comes back is all that happens, to twice as many calls.
 DEPOSED_SHARE = 0.25
+# Parts of the subjects whose messages are lost or late.
+IN_FLIGHT = ("runs", "keys", "work", "GET")
 PAUSES = (0.0, 0.01, 0.3, 0.6, 2.0)
 QUICK_PAUSES = (0.0, 0.01, 0.1)
 DEPOSED_AT = (0.3, 1.0)
 FREEZE_SECONDS = 12.0
 MAX_WRITE_SECONDS = 8.0
+USUAL_SLOW, USUAL_STALLED = 0.01, 0.03
 VIRTUAL_SECONDS = 240.0
 NOT_DONE = (NatsUnreachableError, UnknownOutcomeError, ConflictError)
 
@@ -117,6 +121,8 @@ class LogWriters:
         for name in PROCESSES:
             self.world.start(name, self.process)
         if self.only_follower:
+            # A limit in seconds needs a network as it usually is.
+            self.world.network.slow_share, self.world.cluster.stall_share = USUAL_SLOW, USUAL_STALLED
             self.world.loop.after(FREEZE_AT, self._freeze_follower)
         else:
             self._plan_faults()
@@ -132,6 +138,7 @@ class LogWriters:
         faults = Faults(self.world, dict.fromkeys(PROCESSES, self.process), restart=PROCESSES)
         if self.replicas == 1:
             faults.aim_at_appends()
+        faults.add(*InFlightFaults(self.world, IN_FLIGHT).kinds())
         if not self.only_deposed:
             faults.plan(0.05, FAULT_SECONDS * self.share)
             return

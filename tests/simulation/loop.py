@@ -12,11 +12,14 @@ import hashlib
 import heapq
 import itertools
 from array import array
+from asyncio import events
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 # What one callback takes, so that a loop that polls the clock comes to an end.
 CALLBACK_SECONDS = 1e-5
@@ -109,7 +112,7 @@ class SimulatedTask(asyncio.Task[Any]):
         context: Context | None = None,
     ) -> None:
         self._number = next(loop.numbers)
-        super().__init__(coro, loop=loop, name=name or f"task-{self._number}", context=context)
+        super().__init__(coro, loop=loop, name=name or "task", context=context)
 
     def __hash__(self) -> int:
         return self._number
@@ -291,15 +294,35 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def run_until(self, main: asyncio.Future[Result], until: float) -> Result:
         """Run until the future is done. Raises StuckError after so many virtual seconds or callbacks."""
-        asyncio.events._set_running_loop(self)
-        try:
+        with self._running():
             while not main.done():
                 if not self._turn():
                     raise StuckError("nothing is left to do")
                 if self.now > until or self.callbacks > self.most_callbacks:
                     raise StuckError(f"not done after {self.now:.1f} s and {self.callbacks} callbacks")
             return main.result()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """asyncio's own functions ask the kernel for the number of the process each time."""
+
+        def this() -> SimulatedLoop:
+            return self
+
+        asyncio.events._set_running_loop(self)
+        replaced = [
+            (asyncio, "get_running_loop"),
+            (events, "get_running_loop"),
+            (events, "_get_running_loop"),
+        ]
+        patches = [patch.object(module, name, this) for module, name in replaced]
+        for one in patches:
+            one.start()
+        try:
+            yield
         finally:
+            for one in patches:
+                one.stop()
             asyncio.events._set_running_loop(None)
 
     def _turn(self) -> bool:
@@ -313,34 +336,35 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 break
             if not timers:
                 return False
-            self.now = max(self.now, timers[0][0])
+            if timers[0][0] > self.now:
+                self.now = timers[0][0]
         node = ready[0] if len(ready) == 1 else ready[int(self.random.random() * len(ready))]
         self._turns.append(self.now)
         self._turns.append(node.number)
-        self._round(node)
+        self._round(node.ready)
         return True
 
-    def _round(self, node: Node) -> None:
+    def _round(self, ready: deque[Handle]) -> None:
         """The callbacks that are ready now, as one round of asyncio's own loop."""
-        ready = node.ready
         for _ in range(len(ready)):
             if not ready:
                 return  # it was killed by what it did
             handle = ready.popleft()
-            if handle._callback is None:
+            callback = handle._callback
+            if callback is None:
                 continue
             self.callbacks += 1
             self.now += CALLBACK_SECONDS
             try:
-                handle._context.run(handle._callback, *handle._args)
+                handle._context.run(callback, *handle._args)
             except Exception as error:  # noqa: BLE001 - as asyncio does: it is reported, and the loop goes on
                 self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def _wake(self) -> None:
         """Everything that is due: of nodes into their queues, from outside at once."""
-        timers = self._timers
+        timers, pop = self._timers, heapq.heappop
         while timers and timers[0][0] <= self.now:
-            _, _, node, what, args = heapq.heappop(timers)
+            _, _, node, what, args = pop(timers)
             if node is None:
                 self.callbacks += 1
                 what(*args)

@@ -9,8 +9,6 @@ from tests.simulation.loop import SimulatedLoop
 
 USUAL_SECONDS = (0.0001, 0.001)
 SLOW_SECONDS = (0.02, 0.4)
-# How often a message is slow for no reason.
-SLOW_SHARE = 0.01
 
 
 class Network:
@@ -19,6 +17,8 @@ class Network:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.random: Random = loop.random
+        # How often a message is slow for no reason.
+        self.slow_share = 0.01
         self._cuts: set[tuple[str, str]] = set()
         self._slow: set[str] = set()
         self._held: list[tuple[str, str, Callable[[], None]]] = []
@@ -47,7 +47,7 @@ class Network:
 
     def delay(self, source: str, target: str) -> float:
         chance = self.random.random()
-        slow = chance < SLOW_SHARE or (self._slow and (source in self._slow or target in self._slow))
+        slow = chance < self.slow_share or (self._slow and (source in self._slow or target in self._slow))
         least, most = SLOW_SECONDS if slow else USUAL_SECONDS
         return least + (most - least) * self.random.random()
 
@@ -57,8 +57,9 @@ class Network:
             self._held.append((source, target, deliver))
             return
         key = (source, target, lane)
-        at = max(self._last.get(key, 0.0), self.loop.now + self.delay(source, target))
-        self._last[key] = at
+        at = self.loop.now + self.delay(source, target)
+        before = self._last.get(key, at)
+        self._last[key] = at = before if before > at else at
         self.loop.at(at, self._arrive, source, target, deliver)
 
     def _arrive(self, source: str, target: str, deliver: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from random import Random
 # Timings that are tried before a fault or a call counts as needed.
 SALTS = 4
 # Short schedules find most faults, several in the time of one long one; some faults need the long ones.
-SHORT_SHARE = 0.75
+SHORT_SHARE = 0.85
 
 
 @dataclass(frozen=True)

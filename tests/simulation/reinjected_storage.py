@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
+from runspine.services.telemetry.core import rows
 from runspine.services.telemetry.core.line_order import LineOrder
 from runspine.services.telemetry.core.rows import Arrival
 from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog, ManifestChain
@@ -45,6 +46,13 @@ def steps_from_zero() -> Iterator[None]:
         patch.object(StepOrigin, "episode", lambda _, reported: reported),
         patch.object(StepOrigin, "announced", lambda _, step: step),
     ):
+        yield
+
+
+@contextmanager
+def counter_of_arrival() -> Iterator[None]:
+    """Steps without a counter of the trainer's had one by their arrival, also when a batch was sent again."""
+    with patch.object(rows, "steps_before", lambda _: None):
         yield
 
 
@@ -152,6 +160,7 @@ Injection = Callable[[], AbstractContextManager[None]]
 STORAGE_INJECTIONS: Mapping[str, tuple[Injection, str]] = {
     "lines-as-stored": (lines_as_stored, "telemetry"),
     "steps-from-zero": (steps_from_zero, "telemetry"),
+    "counter-of-arrival": (counter_of_arrival, "telemetry"),
     "not-synced": (not_synced, "artifacts"),
     "file-before-steps": (file_before_steps, "telemetry"),
     "checkpoint-overtakes": (checkpoint_overtakes, "telemetry"),

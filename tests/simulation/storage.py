@@ -45,6 +45,7 @@ from tests.simulation.control import ControlPlane, own_directory
 from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, simulated_hosts
 from tests.simulation.loop import StuckError
+from tests.simulation.nats.in_flight import InFlightFaults
 from tests.simulation.plan import Plan
 from tests.simulation.s3.faults import StorageFaults
 from tests.simulation.s3.link import answering
@@ -59,6 +60,8 @@ REGISTRIES = ("artifacts-1", "artifacts-2")
 RUN_COUNTS = (1, 3)
 FAULT_SECONDS = (5.0, 8.0)
 MOST_FAULTS = 5
+# Parts of the subjects whose messages are lost or late.
+IN_FLIGHT = ("attempts", "log", "log", "step", "artifacts")
 VIRTUAL_SECONDS = 400.0
 # How long the last file may take to be stored and verified after the last run has ended.
 SETTLE_SECONDS = 90.0
@@ -92,11 +95,12 @@ class StoragePlane(ControlPlane):
         self.checked = False
 
     async def main(self) -> None:
-        processes: dict[str, Process] = dict.fromkeys(WORKERS, self.worker)
+        mix = self.world.mix
+        processes: dict[str, Process] = dict.fromkeys(mix.processes(WORKERS), self.worker)
         if self.archive:
-            processes |= dict.fromkeys(TELEMETRIES, self.telemetry)
+            processes |= dict.fromkeys(mix.processes(TELEMETRIES), self.telemetry)
         if self.registry:
-            processes |= dict.fromkeys(REGISTRIES, self.artifacts)
+            processes |= dict.fromkeys(mix.processes(REGISTRIES), self.artifacts)
         await self._prepare()
         self.world.start(ORCHESTRATOR, self.orchestrator)
         for name, process in processes.items():
@@ -104,8 +108,10 @@ class StoragePlane(ControlPlane):
         self.world.start("client", self.submitter)
         self.world.on_kill = self.killed
         faults = Faults(self.world, processes, restart=list(processes), long_share=0.1)
-        at_checkpoints = CheckpointFaults(self.world, self.hosts, processes)
-        faults.add(*StorageFaults(self.world, processes).kinds(), faults.clock_jumps, *at_checkpoints.kinds())
+        storage = StorageFaults(self.world, processes)
+        at_checkpoints = CheckpointFaults(self.world, self.hosts, processes, storage)
+        faults.add(*storage.kinds(), faults.clock_jumps, *at_checkpoints.kinds())
+        faults.add(*InFlightFaults(self.world, IN_FLIGHT).kinds())
         if not self.registry:
             faults.add(at_checkpoints.damage)
         faults.plan(0.5, self.fault_seconds, MOST_FAULTS)
@@ -126,7 +132,7 @@ class StoragePlane(ControlPlane):
 
     async def _settle(self) -> None:
         """Check once everything is stored, and at the latest when it should have been."""
-        await asyncio.sleep(self.fault_seconds)
+        await asyncio.sleep(max(0.0, self.fault_seconds - self.world.loop.now) + 1.0)
         until = self.world.loop.now + SETTLE_SECONDS
         while not self.world.problems and self.world.loop.now < until and self.verdict.unsettled():
             await asyncio.sleep(1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.plan import Plan, parse_plan, shrink
+from tests.simulation.swarm import Mix
 
 PARTS = [f"f{number}" for number in range(7)] + [f"p1.{number}" for number in range(50)]
 
@@ -46,7 +47,16 @@ def test_a_plan_is_read_back_as_it_was_written() -> None:
 
 def test_schedules_are_short_and_long() -> None:
     short = sum(Plan("log", seed).short for seed in range(400))
-    assert 250 < short < 350
+    assert 300 < short < 370
+
+
+def test_schedules_differ_in_the_kinds_of_faults_that_are_on() -> None:
+    kinds = [*range(12), 3, 3]
+    drawn = [Mix(Plan("log", seed)).faults(kinds) for seed in range(200)]
+    assert all(drawn)
+    assert all(3 not in some or some.count(3) == 3 for some in drawn)
+    assert {len(set(some)) for some in drawn} >= {1, 4, 8, 12}
+    assert drawn == [Mix(Plan("log", seed, salt=2)).faults(kinds) for seed in range(200)]
 
 
 def test_faults_and_calls_do_not_depend_on_the_timing() -> None:

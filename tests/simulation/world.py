@@ -29,6 +29,7 @@ from tests.simulation.observed import observed
 from tests.simulation.plan import Plan
 from tests.simulation.s3.link import S3Link
 from tests.simulation.s3.server import S3Model
+from tests.simulation.swarm import Mix
 
 SILENT = logging.CRITICAL
 Settings = TypeVar("Settings")
@@ -54,6 +55,9 @@ class World:
         self.reached: Counter[str] = Counter()
         self.network = Network(self.loop)
         self.cluster = Cluster(self.loop, self.network, self.reach, servers)
+        self.mix = Mix(plan)
+        self.network.slow_share = self.mix.slow_share
+        self.cluster.stall_share = self.mix.stall_share
         self.s3 = S3Link(S3Model(lambda: self.cluster.wall), plan.random("s3"), self)
         self.problems: list[str] = []
         # What is collected afterwards may still raise; that is no finding.

@@ -65,11 +65,18 @@ class Result:
     detail: str
 
 
+def using_hypothesis() -> list[str]:
+    """Test files with properties: `make test` tries the same examples each time."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(file.relative_to(ROOT)) for file in files if "from hypothesis import" in file.read_text()]
+
+
 def parts(seconds: int) -> list[Part]:
     fuzzed = str(max(10, seconds // 20))
     searched = os.environ.get("RUNSPINE_SIMULATION_SECONDS", str(seconds))
     return [
         Part("long tests", (*PYTEST, "-m", "long and not chaos")),
+        Part("properties", (*PYTEST, "-m", "not long", "--hypothesis-profile=search", *using_hypothesis())),
         Part("chaos", (*PYTEST, "-m", "chaos and long", "--ignore=tests/chaos/mixed", "tests/chaos")),
         Part(
             "faults at random",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
+
 
 class Agent:
     """Estimates the mean of each arm and mostly pulls the best."""
 
     def __init__(self, arms: int, epsilon: float) -> None:
-        self.counts = [0] * arms
-        self.means = [0.0] * arms
+        self.counts = np.zeros(arms)
+        self.means = np.zeros(arms)
         self.epsilon = epsilon
 
     def choose(self) -> int:
         if random.random() < self.epsilon:
             return random.randrange(len(self.means))
-        return max(range(len(self.means)), key=lambda arm: self.means[arm])
+        return int(np.argmax(self.means))
 
     def learn(self, arm: int, reward: float) -> None:
         self.counts[arm] += 1

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -138,7 +141,10 @@ async def measure_restart(report: Report, home: Path, facts: int, announce: Anno
         announce("first start: the whole log is read")
         cold, _ = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
         announce("second start: from the snapshot")
-        warm, memory = await start_orchestrator(stack, facts // FACTS_A_RUN + 1)
+        async with orchestrator(stack, facts // FACTS_A_RUN + 1) as started:
+            warm, memory = started.seconds, started.memory_mib
+            announce("verifying every commit and signature")
+            verified = await asyncio.to_thread(_verify, started.address, stack)
     report.add(
         f"start on {facts:,} facts, no snapshot", cold, "s",
         context=f"{facts / cold:,.0f} facts/s; {size / facts:.0f} B a fact on the disk",
@@ -148,11 +154,45 @@ async def measure_restart(report: Report, home: Path, facts: int, announce: Anno
         key="restart" if facts >= TARGET_FACTS else "",
         context=f"{cold / warm:.1f} × faster than reading the log; {memory:.0f} MiB of memory",
     )  # fmt: skip
+    commits = sum(each["commits"] for each in verified["streams"].values())
+    report.add(
+        f"events verify of {facts:,} facts", verified["seconds"], "s", key="verify",
+        context=f"{commits / verified['seconds']:,.0f} commits/s, each with its signature, by "
+        f"{verified['processes']} processes",
+    )  # fmt: skip
     return Restart(cold, warm, memory, size)
+
+
+def _verify(address: str, stack: Stack) -> dict[str, Any]:
+    """`runspine events verify` of a log that must be whole."""
+    environment = {
+        **os.environ, "RUNSPINE_ADDRESS": address, "RUNSPINE_LOG_ROOT": stack.credentials.log_root,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "runspine", "events", "verify", "--json"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise RuntimeError(f"the log is not whole: {found.stdout[:2000]} {found.stderr[-2000:]}")
+    verdict: dict[str, Any] = json.loads(found.stdout)
+    return verdict
+
+
+class StartedOrchestrator(NamedTuple):
+    """Seconds from its start until it answered a List, its memory then, and where it listens."""
+
+    seconds: float
+    memory_mib: float
+    address: str
 
 
 async def start_orchestrator(stack: Stack, runs: int) -> tuple[float, float]:
     """Seconds from the start until it answers a List, and its memory then; stops it afterwards."""
+    async with orchestrator(stack, runs) as started:
+        return started.seconds, started.memory_mib
+
+
+@contextlib.asynccontextmanager
+async def orchestrator(stack: Stack, runs: int) -> AsyncIterator[StartedOrchestrator]:
+    """An orchestrator that has so many runs on its board."""
     credentials = stack.credentials
     address = f"127.0.0.1:{free_port()}"
     environment = {
@@ -160,6 +200,8 @@ async def start_orchestrator(stack: Stack, runs: int) -> tuple[float, float]:
         "RUNSPINE_NATS_URL": f"nats://{stack.addresses['nats']}",
         "RUNSPINE_NATS_USER": "orchestrator",
         "RUNSPINE_NATS_PASSWORD": credentials.nats["orchestrator"],
+        "RUNSPINE_LOG_ROOT": credentials.log_root,
+        "RUNSPINE_SIGNING_KEY": credentials.signing["orchestrator"],
         "RUNSPINE_S3_ENDPOINT": stack.addresses["s3"],
         "RUNSPINE_S3_ACCESS_KEY": credentials.s3_access_key,
         "RUNSPINE_S3_SECRET_KEY": credentials.s3_secret_key,
@@ -171,7 +213,8 @@ async def start_orchestrator(stack: Stack, runs: int) -> tuple[float, float]:
     try:
         with grpc.insecure_channel(address, options=FAST_RECONNECT) as channel:
             await asyncio.to_thread(_first_answer, TrainerServiceStub(channel), process, runs)
-            return time.perf_counter() - began, memory_mib(process.pid, "VmRSS")
+            seconds = time.perf_counter() - began
+            yield StartedOrchestrator(seconds, memory_mib(process.pid, "VmRSS"), address)
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait)

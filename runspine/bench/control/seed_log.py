@@ -1,4 +1,4 @@
-"""Writes a log of a million facts, chained as the services do, without syncing each."""
+"""Writes a log of a million facts, chained and signed as the services do, without syncing each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from runspine.bench.kit.ports import free_port
 from runspine.embedded.binaries import find_binary
-from runspine.embedded.credentials import load_credentials
+from runspine.embedded.credentials import Credentials, load_credentials
 from runspine.embedded.home import Home, write_private
 from runspine.embedded.nats_config import embedded_config, render
 from runspine.eventlog.chain import digest_of, seal
@@ -16,8 +16,9 @@ from runspine.eventlog.connection import NatsAccount, NatsConnection
 from runspine.eventlog.port import Version
 from runspine.eventlog.publisher import MESSAGE_ID, Publisher
 from runspine.eventlog.reads import DIGEST
+from runspine.eventlog.signing import SigningKey
 from runspine.eventlog.streams import ensure_streams
-from runspine.eventlog.subjects import attempts_subject, run_subject
+from runspine.eventlog.subjects import attempts_subject, run_subject, signer_subject
 from runspine.ids import ulid
 from runspine.wire.v1.facts_pb2 import (
     EXITED,
@@ -76,22 +77,34 @@ async def seed_log(home: Home, facts: int, announce: Callable[[int], None]) -> N
         account = NatsAccount(f"nats://127.0.0.1:{port}", "admin", credentials.nats["admin"], "_INBOX_admin")
         async with NatsConnection(account, "seed") as link, Publisher(link, window=2048) as publisher:
             await ensure_streams(link)
-            await _publish(publisher, facts, announce)
+            await _publish(publisher, await _keys(publisher, credentials), facts, announce)
     finally:
         server.terminate()
         await asyncio.to_thread(server.wait)
 
 
-async def _publish(publisher: Publisher, facts: int, announce: Callable[[int], None]) -> None:
+async def _keys(publisher: Publisher, credentials: Credentials) -> dict[str, SigningKey]:
+    """The keys of the writers by the first part of the subject, introduced."""
+    roles = {"runs": "orchestrator", "attempts": "worker"}
+    keys = {prefix: SigningKey.parse(credentials.signing[role]) for prefix, role in roles.items()}
+    for key in keys.values():
+        headers = {MESSAGE_ID: key.id, DIGEST: digest_of(key.introduction).hex()}
+        await publisher.publish(signer_subject(key.id), key.introduction, headers)
+    return keys
+
+
+async def _publish(
+    publisher: Publisher, keys: dict[str, SigningKey], facts: int, announce: Callable[[int], None]
+) -> None:
     waiting: list[asyncio.Future[int]] = []
     for number in range(facts // FACTS_A_RUN + 1):
         at = 1_700_000_000_000_000 + number * 1000
         run_id = ulid(at // 1000, number.to_bytes(10, "big"))
         for subject, commits in life_of(run_id, number, at):
-            version = Version()
+            version, key = Version(), keys[subject.partition(".")[0]]
             for index, batch in enumerate(commits):
                 commit_id = f"{subject}.{index}"
-                data = seal(version, batch, commit_id, "seed")
+                data = seal(version, batch, commit_id, "seed", subject=subject, key=key)
                 version = Version(0, version.number + 1, digest_of(data))
                 headers = {MESSAGE_ID: commit_id, DIGEST: version.digest.hex()}
                 waiting.append(await publisher.start(subject, data, headers))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from runspine.cli.lookup.project_packages import attach_packages
 from runspine.cli.lookup.run import find
 from runspine.cli.ui.screen import note
 from runspine.cli.ui.transfer_bar import transfer_bar
@@ -60,10 +61,13 @@ def read_code_options(options: dict[str, Any]) -> CodeOptions:
     return found
 
 
-def attach_code(client: Client, file: RunFile, options: CodeOptions, as_json: bool) -> None:
-    """Give every spec of a file its code; a snapshot is stored once for all of them. Raises RunspineError."""
+def attach_code(
+    client: Client, file: RunFile, options: CodeOptions, as_json: bool, packages: str | None = None
+) -> None:
+    """Give every spec of a file its code and packages, stored once for all of them. Raises RunspineError."""
     from runspine.code.placement import needs_code
 
+    attach_packages(client, file, packages)
     if options.given:
         for spec in file.specs:
             spec.ClearField("code")

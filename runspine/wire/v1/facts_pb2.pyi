@@ -70,7 +70,7 @@ class Commit(_message.Message):
     def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., previous: _Optional[bytes] = ..., writer: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., signer: _Optional[str] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Fact(_message.Message):
-    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned", "subject_released", "key_introduced", "key_revoked", "signing_began", "call_recorded")
+    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned", "subject_released", "key_introduced", "key_revoked", "signing_began", "call_recorded", "notices_configured", "notice_due", "notice_claimed", "notice_sent", "notice_failed", "notice_retry_requested", "channel_test_requested")
     AT_FIELD_NUMBER: _ClassVar[int]
     RUN_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
     RUN_QUEUED_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +116,13 @@ class Fact(_message.Message):
     KEY_REVOKED_FIELD_NUMBER: _ClassVar[int]
     SIGNING_BEGAN_FIELD_NUMBER: _ClassVar[int]
     CALL_RECORDED_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_DUE_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_CLAIMED_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_SENT_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FAILED_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_RETRY_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_TEST_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     at: int
     run_submitted: RunSubmitted
     run_queued: RunQueued
@@ -161,7 +168,14 @@ class Fact(_message.Message):
     key_revoked: KeyRevoked
     signing_began: SigningBegan
     call_recorded: CallRecorded
-    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ..., subject_released: _Optional[_Union[SubjectReleased, _Mapping]] = ..., key_introduced: _Optional[_Union[KeyIntroduced, _Mapping]] = ..., key_revoked: _Optional[_Union[KeyRevoked, _Mapping]] = ..., signing_began: _Optional[_Union[SigningBegan, _Mapping]] = ..., call_recorded: _Optional[_Union[CallRecorded, _Mapping]] = ...) -> None: ...
+    notices_configured: NoticesConfigured
+    notice_due: NoticeDue
+    notice_claimed: NoticeClaimed
+    notice_sent: NoticeSent
+    notice_failed: NoticeFailed
+    notice_retry_requested: NoticeRetryRequested
+    channel_test_requested: ChannelTestRequested
+    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ..., subject_released: _Optional[_Union[SubjectReleased, _Mapping]] = ..., key_introduced: _Optional[_Union[KeyIntroduced, _Mapping]] = ..., key_revoked: _Optional[_Union[KeyRevoked, _Mapping]] = ..., signing_began: _Optional[_Union[SigningBegan, _Mapping]] = ..., call_recorded: _Optional[_Union[CallRecorded, _Mapping]] = ..., notices_configured: _Optional[_Union[NoticesConfigured, _Mapping]] = ..., notice_due: _Optional[_Union[NoticeDue, _Mapping]] = ..., notice_claimed: _Optional[_Union[NoticeClaimed, _Mapping]] = ..., notice_sent: _Optional[_Union[NoticeSent, _Mapping]] = ..., notice_failed: _Optional[_Union[NoticeFailed, _Mapping]] = ..., notice_retry_requested: _Optional[_Union[NoticeRetryRequested, _Mapping]] = ..., channel_test_requested: _Optional[_Union[ChannelTestRequested, _Mapping]] = ...) -> None: ...
 
 class CallRecorded(_message.Message):
     __slots__ = ("request_id", "service", "method", "caller", "scope", "peer", "forwarded", "outcome", "code", "reason", "target", "count")
@@ -370,7 +384,7 @@ class AttemptStarted(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., resumed_from: _Optional[_Union[ResumedFrom, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ...) -> None: ...
 
 class Provenance(_message.Message):
-    __slots__ = ("python", "python_path", "system", "machine", "cpu", "cpus", "memory_mib", "gpus", "gpu_driver", "packages", "package_count", "image", "determinism", "runspine")
+    __slots__ = ("python", "python_path", "system", "machine", "cpu", "cpus", "memory_mib", "gpus", "gpu_driver", "packages", "package_count", "image", "determinism", "runspine", "virtualenv")
     class DeterminismEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -392,6 +406,7 @@ class Provenance(_message.Message):
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     RUNSPINE_FIELD_NUMBER: _ClassVar[int]
+    VIRTUALENV_FIELD_NUMBER: _ClassVar[int]
     python: str
     python_path: str
     system: str
@@ -406,7 +421,8 @@ class Provenance(_message.Message):
     image: str
     determinism: _containers.ScalarMap[str, str]
     runspine: str
-    def __init__(self, python: _Optional[str] = ..., python_path: _Optional[str] = ..., system: _Optional[str] = ..., machine: _Optional[str] = ..., cpu: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., gpu_driver: _Optional[str] = ..., packages: _Optional[str] = ..., package_count: _Optional[int] = ..., image: _Optional[str] = ..., determinism: _Optional[_Mapping[str, str]] = ..., runspine: _Optional[str] = ...) -> None: ...
+    virtualenv: str
+    def __init__(self, python: _Optional[str] = ..., python_path: _Optional[str] = ..., system: _Optional[str] = ..., machine: _Optional[str] = ..., cpu: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., gpu_driver: _Optional[str] = ..., packages: _Optional[str] = ..., package_count: _Optional[int] = ..., image: _Optional[str] = ..., determinism: _Optional[_Mapping[str, str]] = ..., runspine: _Optional[str] = ..., virtualenv: _Optional[str] = ...) -> None: ...
 
 class ResumedFrom(_message.Message):
     __slots__ = ("run_id", "attempt", "digest", "step", "warm_start", "name", "episodes")
@@ -874,6 +890,112 @@ class RetentionProfile(_message.Message):
     max_tensorboard_runs: int
     max_wandb_runs: int
     def __init__(self, max_videos_per_run: _Optional[int] = ..., max_checkpoints_per_run: _Optional[int] = ..., max_runs_per_agent: _Optional[int] = ..., max_age_seconds: _Optional[float] = ..., max_bytes: _Optional[int] = ..., grace_seconds: _Optional[float] = ..., undo_seconds: _Optional[float] = ..., automatic: _Optional[bool] = ..., max_tensorboard_runs: _Optional[int] = ..., max_wandb_runs: _Optional[int] = ...) -> None: ...
+
+class NoticesConfigured(_message.Message):
+    __slots__ = ("channels", "rules")
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    channels: _containers.RepeatedScalarFieldContainer[str]
+    rules: _containers.RepeatedCompositeFieldContainer[NoticeRuleState]
+    def __init__(self, channels: _Optional[_Iterable[str]] = ..., rules: _Optional[_Iterable[_Union[NoticeRuleState, _Mapping]]] = ...) -> None: ...
+
+class NoticeRuleState(_message.Message):
+    __slots__ = ("name", "digest", "after")
+    class AfterEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    digest: str
+    after: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ..., after: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class NoticeDue(_message.Message):
+    __slots__ = ("id", "run_id", "rule", "event", "target", "number", "caused_at", "title", "text", "labels", "run_name")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    CAUSED_AT_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    RUN_NAME_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    run_id: str
+    rule: str
+    event: str
+    target: str
+    number: int
+    caused_at: int
+    title: str
+    text: str
+    labels: _containers.ScalarMap[str, str]
+    run_name: str
+    def __init__(self, id: _Optional[str] = ..., run_id: _Optional[str] = ..., rule: _Optional[str] = ..., event: _Optional[str] = ..., target: _Optional[str] = ..., number: _Optional[int] = ..., caused_at: _Optional[int] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., run_name: _Optional[str] = ...) -> None: ...
+
+class NoticeClaimed(_message.Message):
+    __slots__ = ("id", "holder", "ends_at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    holder: str
+    ends_at: int
+    def __init__(self, id: _Optional[str] = ..., holder: _Optional[str] = ..., ends_at: _Optional[int] = ...) -> None: ...
+
+class NoticeSent(_message.Message):
+    __slots__ = ("id", "tries")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    tries: int
+    def __init__(self, id: _Optional[str] = ..., tries: _Optional[int] = ...) -> None: ...
+
+class NoticeFailed(_message.Message):
+    __slots__ = ("id", "tries", "reason", "retry_at", "dead")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AT_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    tries: int
+    reason: str
+    retry_at: int
+    dead: bool
+    def __init__(self, id: _Optional[str] = ..., tries: _Optional[int] = ..., reason: _Optional[str] = ..., retry_at: _Optional[int] = ..., dead: _Optional[bool] = ...) -> None: ...
+
+class NoticeRetryRequested(_message.Message):
+    __slots__ = ("id", "requested_by")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_BY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    requested_by: str
+    def __init__(self, id: _Optional[str] = ..., requested_by: _Optional[str] = ...) -> None: ...
+
+class ChannelTestRequested(_message.Message):
+    __slots__ = ("channel", "requested_by")
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_BY_FIELD_NUMBER: _ClassVar[int]
+    channel: str
+    requested_by: str
+    def __init__(self, channel: _Optional[str] = ..., requested_by: _Optional[str] = ...) -> None: ...
 
 class SubjectReleased(_message.Message):
     __slots__ = ("first", "last", "released_by", "reason")

@@ -65,7 +65,7 @@ class ValueMap(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, Value]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes", "code", "isolation")
+    __slots__ = ("name", "runner", "algo", "env", "env_kwargs", "seed", "mode", "params", "command", "workdir", "variables", "secrets", "project", "labels", "pool", "priority", "limits", "retry", "total_steps", "notes", "gpus", "capture", "warm_start", "evaluation", "dataset", "play", "fork", "max_episodes", "code", "isolation", "packages", "notify")
     class EnvKwargsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +124,8 @@ class RunSpec(_message.Message):
     MAX_EPISODES_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
+    NOTIFY_FIELD_NUMBER: _ClassVar[int]
     name: str
     runner: str
     algo: str
@@ -154,7 +156,56 @@ class RunSpec(_message.Message):
     max_episodes: int
     code: Code
     isolation: Isolation
-    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ..., code: _Optional[_Union[Code, _Mapping]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ...) -> None: ...
+    packages: Packages
+    notify: _containers.RepeatedCompositeFieldContainer[NoticeRule]
+    def __init__(self, name: _Optional[str] = ..., runner: _Optional[str] = ..., algo: _Optional[str] = ..., env: _Optional[str] = ..., env_kwargs: _Optional[_Mapping[str, Value]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ..., params: _Optional[_Mapping[str, Value]] = ..., command: _Optional[_Iterable[str]] = ..., workdir: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., secrets: _Optional[_Iterable[str]] = ..., project: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pool: _Optional[str] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., retry: _Optional[_Union[Retry, _Mapping]] = ..., total_steps: _Optional[int] = ..., notes: _Optional[str] = ..., gpus: _Optional[int] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., warm_start: _Optional[_Union[WarmStart, _Mapping]] = ..., evaluation: _Optional[_Union[Evaluation, _Mapping]] = ..., dataset: _Optional[_Union[Dataset, _Mapping]] = ..., play: _Optional[_Union[Play, _Mapping]] = ..., fork: _Optional[_Union[ForkPoint, _Mapping]] = ..., max_episodes: _Optional[int] = ..., code: _Optional[_Union[Code, _Mapping]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ..., packages: _Optional[_Union[Packages, _Mapping]] = ..., notify: _Optional[_Iterable[_Union[NoticeRule, _Mapping]]] = ...) -> None: ...
+
+class Packages(_message.Message):
+    __slots__ = ("tree", "python", "extras", "groups", "source")
+    TREE_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    EXTRAS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    tree: str
+    python: str
+    extras: _containers.RepeatedScalarFieldContainer[str]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    source: str
+    def __init__(self, tree: _Optional[str] = ..., python: _Optional[str] = ..., extras: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ...) -> None: ...
+
+class NoticeRule(_message.Message):
+    __slots__ = ("on", "channels", "name", "metric", "above", "below", "steps", "goal", "min_delta", "stop", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ON_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    ABOVE_FIELD_NUMBER: _ClassVar[int]
+    BELOW_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    GOAL_FIELD_NUMBER: _ClassVar[int]
+    MIN_DELTA_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    on: str
+    channels: _containers.RepeatedScalarFieldContainer[str]
+    name: str
+    metric: str
+    above: float
+    below: float
+    steps: int
+    goal: str
+    min_delta: float
+    stop: bool
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, on: _Optional[str] = ..., channels: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., metric: _Optional[str] = ..., above: _Optional[float] = ..., below: _Optional[float] = ..., steps: _Optional[int] = ..., goal: _Optional[str] = ..., min_delta: _Optional[float] = ..., stop: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Code(_message.Message):
     __slots__ = ("tree", "directory", "files", "bytes", "origin", "image")

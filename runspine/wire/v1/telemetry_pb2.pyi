@@ -77,10 +77,12 @@ class Array(_message.Message):
     def __init__(self, dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class StepBatch(_message.Message):
-    __slots__ = ("blocks",)
+    __slots__ = ("blocks", "steps_before")
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     blocks: _containers.RepeatedCompositeFieldContainer[StepBlock]
-    def __init__(self, blocks: _Optional[_Iterable[_Union[StepBlock, _Mapping]]] = ...) -> None: ...
+    steps_before: int
+    def __init__(self, blocks: _Optional[_Iterable[_Union[StepBlock, _Mapping]]] = ..., steps_before: _Optional[int] = ...) -> None: ...
 
 class StepBlock(_message.Message):
     __slots__ = ("episode_id", "slot", "agent_id", "first_step", "count", "action", "action_json", "reward", "flags", "observation", "observation_hash", "observation_json", "first_at", "last_at", "global_step", "actor")

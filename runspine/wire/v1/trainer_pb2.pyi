@@ -4,12 +4,80 @@ from runspine.wire.v1 import run_pb2 as _run_pb2
 from runspine.wire.v1 import runner_pb2 as _runner_pb2
 from runspine.wire.v1 import spec_pb2 as _spec_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class NoticeState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NOTICE_STATE_UNSPECIFIED: _ClassVar[NoticeState]
+    PENDING: _ClassVar[NoticeState]
+    SENT: _ClassVar[NoticeState]
+    DEAD: _ClassVar[NoticeState]
+NOTICE_STATE_UNSPECIFIED: NoticeState
+PENDING: NoticeState
+SENT: NoticeState
+DEAD: NoticeState
+
+class ListNoticesRequest(_message.Message):
+    __slots__ = ("run_id", "dead", "limit")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    dead: bool
+    limit: int
+    def __init__(self, run_id: _Optional[str] = ..., dead: _Optional[bool] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListNoticesResponse(_message.Message):
+    __slots__ = ("notices", "channels")
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    notices: _containers.RepeatedCompositeFieldContainer[Notice]
+    channels: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ..., channels: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Notice(_message.Message):
+    __slots__ = ("due", "state", "tries", "reason", "at")
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    due: _facts_pb2.NoticeDue
+    state: NoticeState
+    tries: int
+    reason: str
+    at: int
+    def __init__(self, due: _Optional[_Union[_facts_pb2.NoticeDue, _Mapping]] = ..., state: _Optional[_Union[NoticeState, str]] = ..., tries: _Optional[int] = ..., reason: _Optional[str] = ..., at: _Optional[int] = ...) -> None: ...
+
+class TestChannelRequest(_message.Message):
+    __slots__ = ("channel",)
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    channel: str
+    def __init__(self, channel: _Optional[str] = ...) -> None: ...
+
+class TestChannelResponse(_message.Message):
+    __slots__ = ("test_id",)
+    TEST_ID_FIELD_NUMBER: _ClassVar[int]
+    test_id: str
+    def __init__(self, test_id: _Optional[str] = ...) -> None: ...
+
+class RetryNoticeRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class RetryNoticeResponse(_message.Message):
+    __slots__ = ("notice",)
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
+    notice: Notice
+    def __init__(self, notice: _Optional[_Union[Notice, _Mapping]] = ...) -> None: ...
 
 class SearchAuditRequest(_message.Message):
     __slots__ = ("caller", "method", "text", "refused", "since", "limit", "before")

@@ -109,6 +109,21 @@ class TrainerServiceStub:
                 request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditRequest.SerializeToString,
                 response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditResponse.FromString,
                 _registered_method=True)
+        self.ListNotices = channel.unary_unary(
+                '/runspine.wire.v1.TrainerService/ListNotices',
+                request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListNoticesRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListNoticesResponse.FromString,
+                _registered_method=True)
+        self.TestChannel = channel.unary_unary(
+                '/runspine.wire.v1.TrainerService/TestChannel',
+                request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.TestChannelRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.TestChannelResponse.FromString,
+                _registered_method=True)
+        self.RetryNotice = channel.unary_unary(
+                '/runspine.wire.v1.TrainerService/RetryNotice',
+                request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeResponse.FromString,
+                _registered_method=True)
 
 
 class TrainerServiceServicer:
@@ -213,6 +228,27 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListNotices(self, request, context):
+        """Notices, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TestChannel(self, request, context):
+        """Asks for a test notice on a channel; `ListNotices` with its run id shows what became of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetryNotice(self, request, context):
+        """Asks that a notice of the dead-letter list be sent again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -290,6 +326,21 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.SearchAudit,
                     request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditRequest.FromString,
                     response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditResponse.SerializeToString,
+            ),
+            'ListNotices': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNotices,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListNoticesRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.ListNoticesResponse.SerializeToString,
+            ),
+            'TestChannel': grpc.unary_unary_rpc_method_handler(
+                    servicer.TestChannel,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.TestChannelRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.TestChannelResponse.SerializeToString,
+            ),
+            'RetryNotice': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryNotice,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -697,6 +748,87 @@ class TrainerService:
             '/runspine.wire.v1.TrainerService/SearchAudit',
             runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditRequest.SerializeToString,
             runspine_dot_wire_dot_v1_dot_trainer__pb2.SearchAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNotices(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.TrainerService/ListNotices',
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.ListNoticesRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.ListNoticesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TestChannel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.TrainerService/TestChannel',
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.TestChannelRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.TestChannelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryNotice(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.TrainerService/RetryNotice',
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,7 +36,7 @@ from runspine.wire.v1.facts_pb2 import (
 )
 from runspine.wire.v1.run_pb2 import PHASE_UNSPECIFIED, Quarantine
 from runspine.wire.v1.runner_pb2 import RunnerInfo
-from runspine.wire.v1.spec_pb2 import Code
+from runspine.wire.v1.spec_pb2 import RunSpec
 
 
 class ArtifactCatalog:
@@ -78,7 +78,7 @@ class ArtifactCatalog:
             if kind == "runs":
                 apply_run(self._run(key).run, fact)
                 if fact.HasField("run_submitted"):
-                    self._refer(fact.run_submitted.spec.code)
+                    self._refer(fact.run_submitted.spec)
             elif kind == "attempts":
                 self._apply_attempt(key, fact)
             elif kind == "workers" and fact.HasField("worker_online"):
@@ -162,7 +162,7 @@ class ArtifactCatalog:
         self.unverified = {known.run.id for known in loaded.known if known.waiting}
         self.janitor = loaded.janitor
         for known in loaded.known:
-            self._refer(known.run.spec.code)
+            self._refer(known.run.spec)
         for artifact in self.artifacts():
             self.owners.setdefault(artifact.digest, set()).add(artifact.run_id)
         self.aliases = {name: (place.run_id, place.digest) for name, place in loaded.aliases.items()}
@@ -170,9 +170,9 @@ class ArtifactCatalog:
         for each in loaded.activated:
             self.actors[each.actor, each.env] = (each.run_id, each.digest)
 
-    def _refer(self, code: Code) -> None:
-        if code.tree:
-            self.code_trees.add(code.tree)
+    def _refer(self, spec: RunSpec) -> None:
+        code = spec.code
+        self.code_trees |= {tree for tree in (code.tree, spec.packages.tree) if tree}
         if code.origin.diff:
             self.code_diffs.add(code.origin.diff)
 

@@ -22,6 +22,7 @@ from runspine.services.orchestrator.core.code_rules import code_violations
 from runspine.services.orchestrator.core.dataset_rules import dataset_violations
 from runspine.services.orchestrator.core.evaluation_rules import evaluation_violations
 from runspine.services.orchestrator.core.fork_rules import fork_violations
+from runspine.services.orchestrator.core.packages_rules import packages_violations
 from runspine.services.orchestrator.core.play_rules import play_violations
 from runspine.spec.command_template import missing_values
 from runspine.spec.nearest import not_accepted
@@ -89,6 +90,7 @@ def violations(spec: RunSpec, runners: Mapping[str, RunnerInfo]) -> list[Violati
         *_numbers(spec),
         *_warm_start(spec),
         *code_violations(spec, runners),
+        *packages_violations(spec, runners),
         *evaluation_violations(spec),
         *play_violations(spec),
         *fork_violations(spec, runners),
@@ -111,8 +113,11 @@ def _unknown(spec: RunSpec) -> Iterator[Violation]:
         "fork",
         "code",
         "isolation",
+        "packages",
     )
-    for message, field in ((spec, "spec"), *((getattr(spec, name), f"spec.{name}") for name in inner)):
+    rules = ((rule, f"spec.notify[{index}]") for index, rule in enumerate(spec.notify))
+    inside = ((getattr(spec, name), f"spec.{name}") for name in inner)
+    for message, field in ((spec, "spec"), *inside, *rules):
         unknown = UnknownFieldSet(message)
         numbers = [str(unknown[index].field_number) for index in range(len(unknown))]
         if numbers:

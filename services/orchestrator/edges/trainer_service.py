@@ -14,7 +14,7 @@ from runspine.errors import Violation
 from runspine.eventlog import EventLog, Recorded
 from runspine.eventlog.decider import Handled, handle
 from runspine.eventlog.projection import Projector
-from runspine.eventlog.subjects import AUDIT, FACT_STREAMS, RUNS, key_subject, run_subject
+from runspine.eventlog.subjects import AUDIT, FACT_STREAMS, NOTICES, RUNS, key_subject, run_subject
 from runspine.ids import is_ulid, new_ulid, run_name
 from runspine.rpc.auth import caller, caller_scope
 from runspine.rpc.errors import (
@@ -45,6 +45,7 @@ from runspine.services.orchestrator.edges.audit_search import search_audit
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.name_lookup import look_up_names
+from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.watch import MORE_STREAMS, more_streams, watch_all, watch_run
 from runspine.spec.nearest import not_accepted
@@ -70,6 +71,7 @@ class TrainerCalls:
     installed: dict[str, RunnerInfo]
     launch_checks: LaunchChecks
     caches: CacheRequests
+    notices: NoticeCalls
     limits: CallerLimits = NO_LIMITS
 
     def runners(self) -> dict[str, RunnerInfo]:
@@ -201,6 +203,15 @@ class TrainerServicer(TrainerServiceServicer):
     async def SearchAudit(self, request: wire.SearchAuditRequest, _: Any) -> wire.SearchAuditResponse:
         return await search_audit(self._trainer.event_log, request)
 
+    async def ListNotices(self, request: wire.ListNoticesRequest, _: Any) -> wire.ListNoticesResponse:
+        return await self._trainer.notices.list(request)
+
+    async def TestChannel(self, request: wire.TestChannelRequest, _: Any) -> wire.TestChannelResponse:
+        return await self._trainer.notices.test(request)
+
+    async def RetryNotice(self, request: wire.RetryNoticeRequest, _: Any) -> wire.RetryNoticeResponse:
+        return await self._trainer.notices.retry(request)
+
     async def _submit(self, given: RunSpec, key: str, parent: str) -> wire.SubmitResponse:
         spec = await self._checked(given)
         found = await self._trainer.launch_checks.check(spec)
@@ -257,9 +268,9 @@ class TrainerServicer(TrainerServiceServicer):
         runners, board = self._trainer.runners(), self._trainer.board
         spec, missing = await look_up_names(self._trainer.event_log, self._trainer.projector, board, given)
         pools = self._trainer.limits.pool_violations(board, spec.pool, caller_scope.get())
-        found = [*violations(spec, runners), *missing, *gpu_violations(spec), *pools] or capacity_violations(
-            spec, board.workers.values()
-        )
+        notify = await self._trainer.notices.violations(spec)
+        found = [*violations(spec, runners), *missing, *gpu_violations(spec), *pools, *notify]
+        found = found or capacity_violations(spec, board.workers.values())
         if found:
             raise InvalidInputError(found)
         return with_defaults(spec, runners)
@@ -334,7 +345,7 @@ def _refuse_long(field: str, text: str) -> None:
 def _known_stream(stream: str, scope: str) -> None:
     if stream == AUDIT and scope != "admin":
         raise InvalidInputError([Violation("stream", "the audit trail is read with the scope 'admin'")])
-    if stream not in (*FACT_STREAMS, AUDIT):
+    if stream not in (*FACT_STREAMS, AUDIT, NOTICES):
         raise InvalidInputError([Violation("stream", not_accepted(stream, FACT_STREAMS))])
 
 

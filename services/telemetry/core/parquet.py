@@ -74,4 +74,5 @@ def to_bytes(table: pa.Table, groups: Iterable[int] = (), max_rows: int = MAX_GR
 
 
 def from_bytes(data: bytes, columns: list[str] | None = None) -> pa.Table:
-    return pq.read_table(pa.BufferReader(data), columns=columns, page_checksum_verification=True)
+    source = pa.BufferReader(data)
+    return pq.ParquetFile(source, page_checksum_verification=True).read(columns=columns)

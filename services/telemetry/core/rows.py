@@ -51,10 +51,14 @@ def batch_kind(batch: Batch) -> str:
 
 def placed_steps(arrivals: Iterable[Arrival]) -> list[PlacedBlock]:
     return [
-        PlacedBlock(position, batch.attempt, order, block)
+        PlacedBlock(position, batch.attempt, order, block, steps_before(batch))
         for position, batch in arrivals
         for order, block in enumerate(batch.steps.blocks)
     ]
+
+
+def steps_before(batch: Batch) -> int | None:
+    return batch.steps.steps_before if batch.steps.HasField("steps_before") else None
 
 
 def _origin(arrivals: Sequence[Arrival], counts: Sequence[int]) -> dict[str, pa.Array]:

@@ -20,6 +20,8 @@ class PlacedBlock(NamedTuple):
     # Index of the block in its batch.
     order: int
     block: StepBlock
+    # Steps of the attempt before the batch; None where its worker did not record that.
+    before: int | None = None
 
 
 class Counters(NamedTuple):
@@ -41,23 +43,40 @@ def block_counters(items: Sequence[PlacedBlock], before: Mapping[int, int]) -> C
     latest: dict[tuple[int, int, str], int] = {}
     known = [False] * n
     so_far = dict(before)
-    for index, item in enumerate(items):
+    # By attempt: how often batches were missing. Blocks on both sides of a gap show no stride.
+    gaps: dict[int, int] = {}
+    gap_of = [0] * n
+    for index in _as_recorded(items):
+        item = items[index]
         block, key = item.block, (item.attempt, item.block.slot, item.block.agent_id)
+        if item.before is not None and not item.order and item.before != so_far.get(item.attempt, 0):
+            gaps[item.attempt] = gaps.get(item.attempt, 0) + 1
+            so_far[item.attempt] = item.before
+        gap_of[index] = gaps.get(item.attempt, 0)
         earlier = latest.get(key)
         latest[key] = index
         if earlier is not None:
             stride[index] = stride[earlier]
+        follows = earlier is not None and known[earlier] and gap_of[earlier] == gap_of[index]
         if block.global_step:
             counter[index], reported[index], known[index] = block.global_step, 1, True
-            if earlier is not None and known[earlier]:
+            if earlier is not None and follows:
                 stride[earlier] = stride[index] = _stride(items[earlier].block, int(counter[earlier]), block)
-        elif earlier is not None and known[earlier] and _continues(items[earlier].block, block):
+        elif earlier is not None and follows and _continues(items[earlier].block, block):
             grown = items[earlier].block.count * int(stride[earlier])
             counter[index], known[index] = (int(counter[earlier]) + grown) % (1 << 64), True
         else:
             counter[index] = so_far.get(item.attempt, 0)
         so_far[item.attempt] = so_far.get(item.attempt, 0) + block.count
     return Counters(counter, reported, stride)
+
+
+def _as_recorded(items: Sequence[PlacedBlock]) -> Sequence[int]:
+    """Their indexes in the order in which the trainers recorded them, where that is known."""
+    places = range(len(items))
+    if any(item.before is None for item in items):
+        return places
+    return sorted(places, key=lambda at: (items[at].attempt, items[at].before or 0, items[at].order))
 
 
 def _stride(earlier: StepBlock, counter: int, block: StepBlock) -> int:

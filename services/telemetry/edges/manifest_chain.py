@@ -75,7 +75,10 @@ class ManifestChain:
                     raise ManifestChainError(f"{self._key(number)} is missing")
                 archive.apply(unpack(data), data)
             await self._blobs.sync()
-        self.archive, self.loaded, self._certain = archive, True, time.time()
+        self.archive = archive
+        # A list may lack what was written a moment ago; a get does not.
+        await self._apply_next()
+        self.loaded, self._certain = True, time.time()
 
     async def refresh(self) -> bool:
         """Apply manifests that others committed; True if there were any."""

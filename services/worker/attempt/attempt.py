@@ -38,7 +38,7 @@ from runspine.services.worker.live.publisher import FramePublisher
 from runspine.services.worker.live.view_socket import ViewSocket
 from runspine.services.worker.metrics import ATTEMPTS
 from runspine.services.worker.process.event_tail import EventTail
-from runspine.services.worker.process.limits import LimitGuard
+from runspine.services.worker.process.limits import LimitGuard, bounded
 from runspine.services.worker.process.output import Output
 from runspine.services.worker.process.sandbox import Sandbox
 from runspine.services.worker.process.stall import StallGuard
@@ -101,6 +101,7 @@ class Attempt:
         self.dataset = claim.run.spec.dataset.digest
         self._settings = settings
         self._sandbox = sandbox
+        self._limits = bounded(claim.run.spec.limits, settings.most_limits)
         self._link = link
         self._log = event_log
         self._fact_writer = fact_writer
@@ -260,7 +261,7 @@ class Attempt:
             with TelemetrySocket(prepared.run_dir) as sockets:
                 try:
                     trainer = await start_trainer(
-                        self.claim, self._sandbox, view_socket, sockets, self._log_line
+                        self.claim, self._sandbox, view_socket, sockets, self._limits, self._log_line
                     )
                 except NotStartedError as error:
                     reason = f"{prepared.command[0]} could not be started: {error}"
@@ -277,7 +278,12 @@ class Attempt:
             reached = limit_reached(limit, grace_of(self._run.spec))
             self._call_later(limit, lambda: self.stop(reached))
         guard = LimitGuard(
-            self._run.spec.limits, prepared.run_dir, trainer.process.pid, trainer.cgroup, trainer.enforced
+            self._limits,
+            self._run.spec.limits,
+            prepared.run_dir,
+            trainer.process.pid,
+            trainer.cgroup,
+            trainer.enforced,
         )
         async with alongside(
             progress=self._record_progress(),

@@ -30,11 +30,14 @@ from runspine.services.worker.claim.offers import OfferLease, OfferQueue
 from runspine.services.worker.claim.preparation import Prepared, describe, prepare, run_directory
 from runspine.services.worker.claim.provenance import ProvenanceReader
 from runspine.services.worker.claim.reservation import Reservations
+from runspine.services.worker.claim.run_packages import RunPackages, packages_obstacle
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.journal import Journal, JournalEntry
 from runspine.services.worker.facts.outcome import is_taken, is_waiting
 from runspine.services.worker.process.sandbox import Sandbox
 from runspine.services.worker.settings import WorkerSettings
+from runspine.services.worker.virtualenvs.build import NotBuiltError
+from runspine.services.worker.virtualenvs.cache import Virtualenv
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
 from runspine.storage.missing import MissingObjects, write_probe
 from runspine.tasks import cancel_and_wait
@@ -64,6 +67,7 @@ class Claim:
     prepared: Prepared
     entry: JournalEntry
     start: AttemptStart
+    virtualenv: Virtualenv | None = None
 
 
 class ClaimPostponedError(Exception):
@@ -112,6 +116,7 @@ class Claimer:
         self._code = CodeCache(
             settings.worker_dir / "code", blobs, self._missing, int(settings.code_cache_mib * 2**20)
         )
+        self._packages = RunPackages(settings, self._code, sandbox, gpus=bool(capacity.capacity.gpus))
         self._provenance = ProvenanceReader(blobs, capacity.capacity, settings.worker_dir)
         self._reservations = Reservations(settings.reserve_after)
         self._uploads = uploads
@@ -138,6 +143,11 @@ class Claimer:
             return None
         finally:
             self._claiming.remove(lease.offer.run_id)
+
+    def release(self, name: str) -> None:
+        """Give back what the entry of this name holds of the machine."""
+        self._capacity.release(name)
+        self._packages.release(name)
 
     async def warm(self) -> None:
         """Prepare what the first attempt would wait for."""
@@ -192,7 +202,7 @@ class Claimer:
         finally:
             await cancel_and_wait(holding)
             if claim is None:
-                self._capacity.release(name)
+                self.release(name)
         self._reservations.forget(run.id)
         return claim
 
@@ -203,8 +213,11 @@ class Claimer:
             return None
         start = await self._with_dataset(await self._start(run, offer), run, run_dir)
         start = await self._with_code(start, run, run_dir)
-        prepared = await self._prepare(run, offer, run_dir, share, start)
-        provenance = await self._provenance.describe(run.spec, prepared.command, prepared.environment, share)
+        start, virtualenv = await self._with_packages(start, run, entry.name)
+        prepared = await self._prepare(run, offer, run_dir, share, start, virtualenv)
+        provenance = await self._provenance.describe(
+            run.spec, prepared.command, prepared.environment, share, virtualenv
+        )
         await asyncio.to_thread(self._journal.add, entry)
 
         def unless_taken(history: list[Fact]) -> list[Fact]:
@@ -212,12 +225,18 @@ class Claimer:
             return [] if taken else [self._started(offer.attempt, prepared, start, provenance)]
 
         if await self._fact_writer.commit(attempts_subject(run.id), unless_taken):
-            return Claim(run, offer.attempt, prepared, entry, start)
+            return Claim(run, offer.attempt, prepared, entry, start, virtualenv)
         await asyncio.to_thread(self._journal.remove, entry)
         return None
 
     async def _prepare(
-        self, run: Run, offer: Offer, run_dir: Path, share: CapacityShare, start: AttemptStart
+        self,
+        run: Run,
+        offer: Offer,
+        run_dir: Path,
+        share: CapacityShare,
+        start: AttemptStart,
+        virtualenv: Virtualenv | None,
     ) -> Prepared:
         return await asyncio.to_thread(
             prepare,
@@ -230,6 +249,7 @@ class Claimer:
             pythons=self._settings.runner_python,
             gpus=share.gpus,
             start=start,
+            virtualenv=virtualenv,
             wandb_proxy=self._settings.wandb_proxy,
         )
 
@@ -301,6 +321,31 @@ class Claimer:
         except CheckpointUnconfirmedError as error:
             raise ClaimPostponedError(str(error), RETRY_SECONDS) from error
         return replace(start, work=work, notes=[*start.notes, *notes])
+
+    async def _with_packages(
+        self, start: AttemptStart, run: Run, name: str
+    ) -> tuple[AttemptStart, Virtualenv | None]:
+        """The same start, with the virtualenv of the run's packages.
+
+        Raises ClaimPostponedError while their files cannot be fetched.
+        """
+        if not run.spec.packages.tree or start.obstacle:
+            return start, None
+
+        def report(text: str) -> None:
+            self._waiting[run.id] = (text, time.monotonic() + REASON_SECONDS)
+
+        try:
+            virtualenv = await self._packages.get(name, run.spec, report)
+        except (NotBuiltError, CodeTreeError) as error:
+            return replace(start, obstacle=packages_obstacle(run.spec, error)), None
+        except BlobsUnavailableError as error:
+            raise ClaimPostponedError(
+                f"the files of its packages cannot be fetched: {error}", STORE_RETRY_SECONDS
+            ) from error
+        except CheckpointUnconfirmedError as error:
+            raise ClaimPostponedError(str(error), RETRY_SECONDS) from error
+        return replace(start, notes=[*start.notes, *virtualenv.notes]), virtualenv
 
     def _started(self, attempt: int, prepared: Prepared, start: AttemptStart, provenance: Provenance) -> Fact:
         started = AttemptStarted(

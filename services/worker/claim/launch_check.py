@@ -24,6 +24,7 @@ from runspine.services.worker.runners.env_check import Space, check_env
 from runspine.services.worker.runners.evaluation import EXTRA, PACKAGES
 from runspine.services.worker.runners.interpreter import python_for
 from runspine.services.worker.runners.probes import reused_reports
+from runspine.services.worker.runners.script import PYTHONS
 from runspine.storage.blobs import BlobsUnavailableError
 from runspine.storage.keys import artifact_key
 from runspine.storage.ranged_blobs import RangedS3Blobs
@@ -96,6 +97,7 @@ class LaunchChecker:
             size = self._place_dataset(spec, scratch)
             problems += self._disk_problems(spec, size)
             python = python_for(spec.runner, self.pythons, self.environment)
+            _check_program(spec)
             launch = ask_runner(self._code.place(spec, scratch), scratch, self.runners, python, redact)
             if request.trained_env:
                 self._check_trained_env(request, reply)
@@ -203,6 +205,13 @@ class LaunchChecker:
                     f"are {new.text}, and those of {trained.env} {old.text}. Evaluate it in {trained.env}",
                     "env",
                 )
+
+
+def _check_program(spec: RunSpec) -> None:
+    """Raise NotKnownError for a program that may come with the run's packages."""
+    program = spec.command[0] if spec.command else ""
+    if spec.packages.tree and "/" not in program and program not in PYTHONS and shutil.which(program) is None:
+        raise NotKnownError(f"{program} is not on the PATH: its packages are installed when it starts")
 
 
 def unlike(old: Space, new: Space) -> bool:

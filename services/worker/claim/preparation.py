@@ -14,10 +14,12 @@ import structlog
 from runspine.datasets import RUN_FOLDER
 from runspine.runners import Launch, NotReadyError, Runner
 from runspine.services.worker.artifacts.resume import AttemptStart
+from runspine.services.worker.claim.run_packages import link_sdk, program_variables
 from runspine.services.worker.process.environment import known_secrets, trainer_environment
 from runspine.services.worker.protocol.redact import Redactor
 from runspine.services.worker.runners.interpreter import python_for
 from runspine.services.worker.runners.play import offered_actors
+from runspine.services.worker.virtualenvs.cache import Virtualenv
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import PLAY, RunSpec
 
@@ -76,6 +78,7 @@ def prepare(
     pythons: Mapping[str, str] | None = None,
     gpus: Sequence[str] = (),
     start: AttemptStart | None = None,
+    virtualenv: Virtualenv | None = None,
     wandb_proxy: bool = False,
 ) -> Prepared:
     """Create the run's directory and get the command from its runner."""
@@ -83,11 +86,12 @@ def prepare(
     start = start or AttemptStart()
     if start.work is not None:
         spec = _started_in(spec, start.work)
+    spec = program_variables(spec, virtualenv)
     try:
         run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         if start.obstacle:
             raise NotReadyError(start.obstacle)
-        python = python_for(spec.runner, pythons or {}, environment)
+        python = virtualenv.program if virtualenv else python_for(spec.runner, pythons or {}, environment)
         if start.dataset:
             _link_dataset(run_dir / RUN_FOLDER, start.dataset)
         launch = ask_runner(spec, run_dir, runners, python, redact)
@@ -102,6 +106,8 @@ def prepare(
             wandb_proxy=wandb_proxy,
         )
         variables |= start.variables
+        if virtualenv is not None and (sdk := link_sdk(run_dir, virtualenv)):
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, (variables.get("PYTHONPATH"), sdk)))
         if spec.max_episodes and start.episodes_before:
             variables["RUNSPINE_MAX_EPISODES"] = str(max(0, spec.max_episodes - start.episodes_before))
         _write_command(run_dir, redact, launch, variables)

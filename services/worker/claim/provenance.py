@@ -20,6 +20,7 @@ from runspine.domain.defaults import DEFAULT_SEED
 from runspine.services.worker.claim.capacity import CapacityShare
 from runspine.services.worker.process.environment import THREAD_VARIABLES
 from runspine.services.worker.process.gpu import driver_version
+from runspine.services.worker.virtualenvs.cache import Virtualenv
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
 from runspine.storage.keys import packages_key
 from runspine.wire.v1.facts_pb2 import Capacity, Provenance
@@ -73,11 +74,20 @@ class ProvenanceReader:
         self._driver = driver_version()
 
     async def describe(
-        self, spec: RunSpec, command: Sequence[str], environment: Mapping[str, str], share: CapacityShare
+        self,
+        spec: RunSpec,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        share: CapacityShare,
+        virtualenv: Virtualenv | None = None,
     ) -> Provenance:
         """The provenance of an attempt with this command. Never raises for what cannot be read."""
         path = self._interpreter_path(command)
-        python = await asyncio.to_thread(self._interpreter, path) if path else Interpreter()
+        if virtualenv is not None and (not path or Path(path).is_relative_to(virtualenv.folder)):
+            # Known since it was built: it is not asked, because packages of the run would answer.
+            path, python = virtualenv.program, Interpreter(virtualenv.python, virtualenv.packages)
+        else:
+            python = await asyncio.to_thread(self._interpreter, path) if path else Interpreter()
         await self._store(python)
         switches = {name: environment[name][:MAX_TEXT] for name in SWITCHES if environment.get(name)}
         seed = spec.seed if spec.HasField("seed") else DEFAULT_SEED
@@ -96,6 +106,7 @@ class ProvenanceReader:
             image=os.environ.get(IMAGE, "")[:MAX_TEXT],
             determinism={"seed": str(seed), **switches},
             runspine=__version__,
+            virtualenv=virtualenv.key if virtualenv is not None else "",
         )
 
     async def warm(self, pythons: Sequence[str]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from runspine.domain.event_files import NOT_FOLLOWED, RECORDED, is_event_file
+from runspine.services.worker.artifacts.beneath import open_regular, opened_folder
 from runspine.services.worker.protocol.event_file import EventFileError, EventFileReader, EventScalar
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
 
@@ -27,6 +27,8 @@ SEARCH_SHARE = 20
 CHUNK = 256 << 10
 MAX_NAMES = 100_000
 MAX_FILES = 500
+# Of the list that the instrumentation writes.
+MAX_RECORDED = 4 << 20
 # At the end of a run: longer than any file that is worth waiting for.
 LAST_SECONDS = 60.0
 
@@ -95,17 +97,7 @@ class EventTail:
 
     def _read(self, file: FollowedFile) -> list[EventScalar] | None:
         """The next scalars of a file; None when there is nothing new. Blocks."""
-        try:
-            # Nothing but the file itself: a link could lead out of the run's directory.
-            descriptor = os.open(self._run_dir / file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
-            chunk = os.pread(descriptor, CHUNK, file.offset)
-        finally:
-            os.close(descriptor)
+        chunk = self._read_beneath(file.path, CHUNK, file.offset)
         file.offset += len(chunk)
         try:
             return file.reader.feed(chunk) if chunk else None
@@ -113,6 +105,18 @@ class EventTail:
             file.ended = True
             self._notes.append(f"{file.path} is not read further: {error}; it is kept as it is")
             return None
+
+    def _read_beneath(self, path: str, size: int, offset: int = 0) -> bytes:
+        """A part of a regular file of the run's directory; nothing where a link would lead out of it."""
+        try:
+            with opened_folder(self._run_dir) as root:
+                descriptor = open_regular(root, path)
+        except OSError:
+            return b""
+        try:
+            return os.pread(descriptor, size, offset)
+        finally:
+            os.close(descriptor)
 
     def _search(self) -> None:
         for path in _event_files(self._run_dir):
@@ -129,10 +133,7 @@ class EventTail:
 
     def _claimed(self) -> set[str]:
         """Files, and folders with a slash at the end, that the instrumentation records. Blocks."""
-        try:
-            text = (self._run_dir / RECORDED).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return set()
+        text = self._read_beneath(RECORDED, MAX_RECORDED).decode(errors="replace")
         return {os.path.relpath(path, self._run_dir) + "/" * path.endswith("/") for path in text.splitlines()}
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,20 @@ def file_size_limit(limits: Limits) -> int:
     return (2 * limits.disk_mib + 64) * MIB if limits.disk_mib else 0
 
 
+def bounded(limits: Limits, most: Limits) -> Limits:
+    """The limits of a spec, none above what the worker allows any run. Pure."""
+    found = Limits()
+    found.CopyFrom(limits)
+    found.processes = _lower(limits.processes, most.processes)
+    found.disk_mib = _lower(limits.disk_mib, most.disk_mib)
+    return found
+
+
+def _lower(wanted: int, most: int) -> int:
+    """The lower of two limits, of which 0 is none."""
+    return min(wanted, most) if wanted and most else wanted or most
+
+
 def over_memory(used: int, limits: Limits, *, killed: bool = False) -> Stop:
     """Stop for limits.memory_mib."""
     how = " (ended by the kernel)" if killed else ""
@@ -44,38 +59,42 @@ def over_memory(used: int, limits: Limits, *, killed: bool = False) -> Stop:
     )
 
 
-def over_processes(count: int, limits: Limits) -> Stop:
-    """Stop for limits.processes."""
+def over_processes(count: int, limits: Limits, asked: Limits) -> Stop:
+    """Stop for limits.processes, or for what the worker allows."""
     had = f"had {count}" if count else "wanted more"
+    limit, remedy = _origin("processes", limits.processes, asked.processes)
+    return Stop(LIMIT, f"{had} processes and threads, more than {limit}. {remedy}, or start fewer")
+
+
+def over_disk(used: int, limits: Limits, asked: Limits) -> Stop:
+    """Stop for limits.disk_mib, or for what the worker allows."""
+    limit, remedy = _origin("disk_mib", limits.disk_mib, asked.disk_mib)
     return Stop(
         LIMIT,
-        f"{had} processes and threads, more than limits.processes: {limits.processes}. "
-        "Raise it, or start fewer",
+        f"wrote {_mib(used)} MiB into its directory, more than {limit}. "
+        f"{remedy}, or keep fewer checkpoints and videos",
     )
 
 
-def over_disk(used: int, limits: Limits) -> Stop:
-    """Stop for limits.disk_mib."""
-    return Stop(
-        LIMIT,
-        f"wrote {_mib(used)} MiB into its directory, more than limits.disk_mib: {limits.disk_mib}. "
-        "Raise it, or keep fewer checkpoints and videos",
-    )
-
-
-def over_file_size(limits: Limits) -> Stop:
+def over_file_size(limits: Limits, asked: Limits) -> Stop:
     """Stop for a file that reached RLIMIT_FSIZE."""
-    return Stop(
-        LIMIT,
-        f"wrote a file far larger than limits.disk_mib: {limits.disk_mib} allows. Raise it, or write less",
-    )
+    limit, remedy = _origin("disk_mib", limits.disk_mib, asked.disk_mib)
+    return Stop(LIMIT, f"wrote a file far larger than {limit} allows. {remedy}, or write less")
+
+
+def _origin(name: str, limit: int, asked: int) -> tuple[str, str]:
+    """Which limit it is, and who can raise it."""
+    if limit == asked:
+        return f"limits.{name}: {limit}", "Raise it"
+    return f"RUNSPINE_WORKER_{name.upper()}: {limit}", "Ask the operator of the worker to raise it"
 
 
 @dataclass(slots=True)
 class LimitGuard:
-    """Enforces the limits of one trainer that the kernel does not."""
+    """Enforces the limits of one trainer that the kernel does not: `limits`, of which its spec asked some."""
 
     limits: Limits
+    asked: Limits
     run_dir: Path
     reaper: int
     cgroup: Path | None
@@ -83,8 +102,8 @@ class LimitGuard:
     enforced: frozenset[str]
 
     def describe(self) -> str:
-        """How each limit is enforced, for the run's log; empty when there are none."""
-        limits = self.limits
+        """How each limit of the spec is enforced, for the run's log; empty when it has none."""
+        limits = self.asked
         parts = []
         if limits.memory_mib:
             parts.append(f"memory {limits.memory_mib} MiB ({self._enforced_by('memory')})")
@@ -126,31 +145,33 @@ class LimitGuard:
             used = max(seen.memory_peak, self.limits.memory_mib * MIB)
             return over_memory(used, self.limits, killed=True)
         if self.limits.processes and seen.refused_forks:
-            return over_processes(0, self.limits)
+            return over_processes(0, self.limits, self.asked)
         if self.limits.disk_mib:
             if number == signal.SIGXFSZ:
-                return over_file_size(self.limits)
+                return over_file_size(self.limits, self.asked)
             return self._check_disk()
         return None
 
     def _check(self) -> Stop | None:
         limits = self.limits
         watch_memory = limits.memory_mib and "memory" not in self.enforced
-        watch_processes = limits.processes and "processes" not in self.enforced
+        watch_processes = (
+            limits.processes and "processes" not in self.enforced and threads_of_machine() > limits.processes
+        )
         if "processes" in self.enforced and hits(self.cgroup).refused_forks:
-            return over_processes(0, limits)
+            return over_processes(0, limits, self.asked)
         if not (watch_memory or watch_processes):
             return None
         pids = descendants(self.reaper)
         if watch_processes and (count := sum(map(thread_count, pids))) > limits.processes:
-            return over_processes(count, limits)
+            return over_processes(count, limits, self.asked)
         if watch_memory and (used := memory_used(pids, limits.memory_mib * MIB)) > limits.memory_mib * MIB:
             return over_memory(used, limits)
         return None
 
     def _check_disk(self) -> Stop | None:
         used = disk_used(self.run_dir)
-        return over_disk(used, self.limits) if used > self.limits.disk_mib * MIB else None
+        return over_disk(used, self.limits, self.asked) if used > self.limits.disk_mib * MIB else None
 
 
 def memory_used(pids: list[int], limit: int) -> int:
@@ -159,6 +180,15 @@ def memory_used(pids: list[int], limit: int) -> int:
     if sum(resident.values()) <= limit:
         return sum(resident.values())
     return sum(_proportional(pid, resident[pid]) for pid in pids)
+
+
+def threads_of_machine() -> int:
+    """Number of threads of all processes, by one read: no run can have more."""
+    try:
+        with open("/proc/loadavg", "rb") as file:
+            return int(file.read().split()[3].partition(b"/")[2])
+    except (OSError, IndexError, ValueError):
+        return sys.maxsize
 
 
 def thread_count(pid: int) -> int:

@@ -18,12 +18,19 @@ import os
 import resource
 import select
 import signal
+import struct
 import sys
 import time
+from collections.abc import Iterator
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+# In a command, the place of the descriptor that the program of the system call filter is read from.
+FILTER = "RUNSPINE_FILTER"
+# The same numbers on every architecture.
+SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_RESTRICT_SELF = 444, 446
+LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, LANDLOCK_SCOPE_SIGNAL = 1, 2
 # When memory runs out, the kernel kills a trainer before the worker or its reaper.
 OOM_SCORE = 500
 # Longest wait for killed processes to disappear; one in uninterruptible sleep may never.
@@ -261,15 +268,52 @@ def become_trainer(launch: dict[str, object], errors: int) -> None:
         if launch.get("sandboxed"):
             # SIGTERM is for the trainer inside: it would end bubblewrap, and the trainer with it.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            stay_among_own()
         command = launch["command"]
         assert isinstance(command, list)
         environment = launch["environment"]
         assert isinstance(environment, dict)
-        os.execvpe(command[0], command, environment)
+        with filtered(command, bytes.fromhex(str(launch.get("filter") or ""))) as (words, descriptors):
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, True)
+            os.execvpe(words[0], words, environment)
     except OSError as error:
         os.write(errors, f"{error.filename or ''}: {error.strerror}".lstrip(": ").encode())
     finally:
         os._exit(127)
+
+
+@contextlib.contextmanager
+def filtered(command: list[str], program: bytes) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """The command, and the descriptors that it needs: of the filter if it names one."""
+    if FILTER not in command:
+        yield command, ()
+        return
+    source, sink = os.pipe()
+    # Less than a pipe holds.
+    os.write(sink, program)
+    os.close(sink)
+    place = command.index(FILTER)
+    try:
+        yield [*command[:place], str(source), *command[place + 1 :]], (source,)
+    finally:
+        os.close(source)
+
+
+def stay_among_own() -> None:
+    """Neither connect to abstract sockets of other processes nor signal them, where the kernel can forbid it.
+
+    Namespaces do not: abstract sockets belong to the network, which trainers share. From Linux 6.12 on.
+    """
+    scopes = struct.pack("QQQ", 0, 0, LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL)
+    made = _libc.syscall(
+        ctypes.c_long(SYS_LANDLOCK_CREATE_RULESET), scopes, ctypes.c_size_t(len(scopes)), ctypes.c_uint(0)
+    )
+    if made < 0:
+        return
+    if _libc.syscall(ctypes.c_long(SYS_LANDLOCK_RESTRICT_SELF), ctypes.c_int(made), ctypes.c_uint(0)) != 0:
+        raise OSError(ctypes.get_errno(), "landlock_restrict_self refused")
+    os.close(made)
 
 
 def confine(file_size: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import structlog
 
-from runspine.services.worker.process import sandbox_launcher
+from runspine.services.worker.process import reaper, sandbox_launcher
 from runspine.services.worker.process.sandbox_plan import (
     Mount,
     OwnPaths,
@@ -26,6 +27,7 @@ from runspine.services.worker.process.sandbox_plan import (
     SandboxPolicy,
     plan_sandbox,
 )
+from runspine.services.worker.process.system_calls import filter_program
 from runspine.services.worker.settings import OFF, WorkerSettings, split_list
 
 log = structlog.get_logger()
@@ -36,7 +38,10 @@ ENGINES = (BUBBLEWRAP, NAMESPACES)
 AUTO = "auto"
 # bubblewrap itself ignores SIGTERM; the trainer inside must receive it.
 DEFAULT_SIGTERM = ("env", "--default-signal=TERM")
+LIMITER = "prlimit"
 PROBE_SECONDS = 20.0
+# Above a limit of processes, so that the worker sees that it is exceeded.
+SPARE_PROCESSES = 64
 # A trainer of root could write to these by ownership alone.
 CLOSED_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
 _OPTIONS = {"read": "--ro-bind-try", "write": "--bind", "device": "--dev-bind-try"}
@@ -73,17 +78,34 @@ class Sandbox:
         connected = network != "none" and not self.offline
         return plan_sandbox(self.policy, run_dir, directory, program, reads, own=own, network=connected)
 
-    def command(self, plan: SandboxPlan, command: list[str]) -> list[str]:
-        """The command that runs `command` in the sandbox."""
+    def command(self, plan: SandboxPlan, command: list[str], processes: int = 0) -> list[str]:
+        """The command that runs `command` in the sandbox, with at most so many processes if not 0.
+
+        The kernel counts those of one sandbox, but for a worker of root it does not refuse any.
+        """
+        most = _most_processes(processes)
         if self.engine == BUBBLEWRAP:
-            return bubblewrapped(plan, command)
-        mounts = [asdict(mount) for mount in plan.mounts]
-        given = json.dumps({"mounts": mounts, "directory": plan.directory, "network": plan.network})
-        return [sys.executable, "-I", "-S", sandbox_launcher.__file__, given, *command]
+            limited = shutil.which(LIMITER) if most else None
+            return bubblewrapped(plan, [limited, f"--nproc={most}", *command] if limited else command)
+        given = {
+            "mounts": [asdict(mount) for mount in plan.mounts],
+            "directory": plan.directory,
+            "network": plan.network,
+            "processes": most,
+            "filter": filter_program(os.uname().machine).hex(),
+        }
+        return [sys.executable, "-I", "-S", sandbox_launcher.__file__, json.dumps(given), *command]
+
+
+def _most_processes(processes: int) -> int:
+    """The limit that the kernel is given; 0 for none."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    wanted = processes + SPARE_PROCESSES if processes else 0
+    return min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
 
 
 def bubblewrapped(plan: SandboxPlan, command: list[str]) -> list[str]:
-    """The command line of bubblewrap. Pure."""
+    """The command line of bubblewrap; a reaper puts in the descriptor of the filter. Pure."""
     closed = [word for path in CLOSED_PROC for word in ("--ro-bind-try", path, path)]
     return [
         PROGRAM,
@@ -91,6 +113,7 @@ def bubblewrapped(plan: SandboxPlan, command: list[str]) -> list[str]:
         *("--unshare-user", "--unshare-pid", "--unshare-ipc"),
         *(() if plan.network else ("--unshare-net",)),
         *("--disable-userns", "--cap-drop", "ALL"),
+        *(("--seccomp", reaper.FILTER) if filter_program(os.uname().machine) else ()),
         *("--dev", "/dev", "--proc", "/proc"),
         *closed,
         *(word for mount in plan.mounts for word in _words(mount)),
@@ -153,14 +176,16 @@ def ensure_sandbox(sandbox: Sandbox) -> None:
         make_scratch(scratch)
         plan = plan_sandbox(sandbox.policy, scratch, scratch, sys.executable, network=not sandbox.offline)
         command = sandbox.command(plan, [sys.executable, "-I", "-c", "import runspine"])
-        done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
+        with reaper.filtered(command, filter_program(os.uname().machine)) as (probe, descriptors):
+            done = subprocess.run(
+                probe,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=PROBE_SECONDS,
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+            )
     except subprocess.TimeoutExpired as error:
         raise SandboxError(f"{sandbox.engine} does not answer") from error
     except OSError as error:

@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -21,7 +22,8 @@ from collections.abc import Iterable
 NEW_NS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 DETACH = 2
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
+SECCOMP_MODE_FILTER = 2
 # The same numbers on every architecture.
 SYS_MOUNT_SETATTR = 442
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -164,14 +166,24 @@ def drop_capabilities() -> None:
     check(_libc.syscall(ctypes.c_long(SYS_CAPSET[os.uname().machine]), header, nothing), "capset")
 
 
-def first_process(root: str, directory: str, command: list[str], umask: int) -> None:
+def refuse_system_calls(program: bytes) -> None:
+    """Install the filter; it stays with all that the program starts."""
+    if not program:
+        return
+    # struct sock_fprog: the number of steps of eight bytes, and where they are.
+    steps = ctypes.create_string_buffer(program)
+    given = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(steps))
+    check(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, given, 0, 0), "seccomp")
+
+
+def first_process(root: str, plan: dict[str, object], command: list[str], umask: int) -> None:
     """Enter the sandbox, start the program, collect orphans; the end of this process ends all in it."""
     check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     enter_root(root)
     os.umask(umask)
     program = os.fork()
     if program == 0:
-        run_program(directory, command)
+        run_program(plan, command)
     # Not on the trainer's descriptors: its output ends with the last of its own processes.
     os.closerange(0, MAX_DESCRIPTORS)
     while True:
@@ -180,12 +192,15 @@ def first_process(root: str, directory: str, command: list[str], umask: int) -> 
             os._exit(code_of(status))
 
 
-def run_program(directory: str, command: list[str]) -> None:
+def run_program(plan: dict[str, object], command: list[str]) -> None:
     try:
-        os.chdir(directory)
+        os.chdir(str(plan["directory"]))
         drop_capabilities()
+        if most := int(str(plan["processes"])):
+            resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        refuse_system_calls(bytes.fromhex(str(plan["filter"])))
         os.execvp(command[0], command)
     except OSError as error:
         os.write(2, f"sandbox: {error.filename or command[0]}: {error.strerror}\n".encode())
@@ -207,7 +222,7 @@ def main(plan: dict[str, object], command: list[str]) -> int:
         root = make_root(mounts)
         first = os.fork()
         if first == 0:
-            first_process(root, str(plan["directory"]), command, umask)
+            first_process(root, plan, command, umask)
     except OSError as error:
         os.write(2, f"sandbox: {error.strerror}\n".encode())
         # In the first process too: it must not return to the caller's work.

@@ -61,6 +61,8 @@ class OwnPaths:
     sockets: tuple[Path, ...] = ()
     # The reaper's lock, which is in the run's directory and not for the trainer to change.
     lock: Path | None = None
+    # What it reads in folders of the worker, and Pythons that this was made from.
+    reads: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def plan_sandbox(
     refused: list[str] = []
     system = (*SYSTEM, *(f"/etc/{name}" for name in ETC), "/sys")
     pythons = [path for word in (python, *map(str, reads)) for path in _named_python(policy, word)]
-    for path in (*map(Path, system), *pythons, *_python_paths(sys.executable), *_package()):
+    for path in (*map(Path, system), *pythons, *python_paths(sys.executable), *_package()):
         _add_read(mounts, path)
     _add_devices(mounts)
     _add_empty(mounts, policy.home, *(Path(path) for path in KERNEL if os.path.isdir(path)))
@@ -112,8 +114,8 @@ def _add_own(mounts: dict[str, Mount], run_dir: Path, own: OwnPaths) -> None:
     for path in (*own.sockets, run_dir):
         mounts[str(path)] = Mount("write", str(path), str(path))
     mounts["/tmp"] = Mount("write", "/tmp", str(run_dir / "tmp"))  # its own, in the run's directory
-    if own.dataset is not None:
-        _add_read(mounts, own.dataset)
+    for path in (*own.reads, *([own.dataset] if own.dataset is not None else ())):
+        _add_read(mounts, path)
     if own.lock is not None:
         # A restarted worker trusts it.
         mounts[str(own.lock)] = Mount("read", str(own.lock), str(own.lock))
@@ -201,7 +203,7 @@ def _named_python(policy: SandboxPolicy, program: str) -> list[Path]:
     place = Path(os.path.abspath(program))
     if place.parent.name != "bin" or any(place.is_relative_to(each) for each in _written(policy)):
         return []
-    return _python_paths(program)
+    return python_paths(program)
 
 
 def _written(policy: SandboxPolicy) -> list[str]:
@@ -209,7 +211,7 @@ def _written(policy: SandboxPolicy) -> list[str]:
     return [str(policy.worker_dir), *policy.hidden, *(name for name, _, mode in named if mode == "rw")]
 
 
-def _python_paths(python: str) -> list[Path]:
+def python_paths(python: str) -> list[Path]:
     """The folders of an interpreter: its virtualenv, the Python that it was made from, editable projects."""
     prefix = Path(os.path.abspath(python)).parent.parent
     found = [prefix, Path(os.path.realpath(python)).parent.parent]

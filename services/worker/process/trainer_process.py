@@ -20,6 +20,7 @@ import uvloop
 from runspine.services.worker.process import reaper
 from runspine.services.worker.process.cgroup import Hits, hits, make_cgroup, remove_cgroup, set_limits
 from runspine.services.worker.process.limits import file_size_limit
+from runspine.services.worker.process.system_calls import filter_program
 from runspine.wire.v1.spec_pb2 import Limits
 
 CHUNK = 1 << 16
@@ -101,6 +102,7 @@ class TrainerProcess:
             "cgroup": str(cgroup) if cgroup else "",
             "file_size": file_size_limit(limits),
             "sandboxed": sandboxed,
+            "filter": filter_program(os.uname().machine).hex() if sandboxed else "",
         }
         try:
             # Over the pipe and not as arguments: any user of the machine can read those.

@@ -21,8 +21,8 @@ class Strike:
     name: str
     began: float
     recovered: float
-    # Whether it took a leader of a stream away.
-    took_leader: bool = False
+    # Whether nats-servers elected a leader meanwhile.
+    elected: bool = False
 
 
 def gap_of(strike: Strike, acknowledged: Sequence[float]) -> float:
@@ -37,7 +37,7 @@ def gap_of(strike: Strike, acknowledged: Sequence[float]) -> float:
 
 
 def limit_of(strike: Strike) -> float:
-    if strike.took_leader:
+    if strike.elected:
         return ELECTION_SECONDS
     if strike.name.startswith("kill orchestrator"):
         return KILLED_ORCHESTRATOR_SECONDS
@@ -66,7 +66,7 @@ def rows(gaps: Iterable[tuple[Strike, float]]) -> list[GapRow]:
 def _sort_of(strike: Strike) -> str:
     """Without numbers of processes: `kill worker-3` counts as `kill worker`."""
     words = "".join(letter for letter in strike.name if not letter.isdigit()).replace("-", " ").split()
-    return " ".join(words) + (" (a leader was lost)" if strike.took_leader else "")
+    return " ".join(words) + (" (a leader was elected)" if strike.elected else "")
 
 
 def table(found: Iterable[Mapping[str, object]]) -> str:

@@ -254,6 +254,8 @@ class ClusterSite:
                 "RUNSPINE_WORKER_DIR": str(folder / "worker"),
                 "RUNSPINE_WORKER_SLOTS": str(self._slots),
                 "RUNSPINE_DRAIN_SECONDS": "5",
+                # Trainers write into the ledger, out of their sandboxes.
+                "RUNSPINE_SANDBOX_PATHS": f"{self.folder}:rw",
             }
         if service not in PORTS:
             return {}

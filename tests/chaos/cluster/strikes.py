@@ -82,12 +82,14 @@ class ClusterStriker:
 
     async def strike_alone(self, fault: ClusterFault) -> None:
         """And wait until everything has recovered."""
+        term = await asyncio.to_thread(self._site.cluster.term_of, STREAM)
         began = time.monotonic()
-        leader = await asyncio.to_thread(self._site.cluster.leader_of, STREAM)
-        node = await self.strike(fault)
+        await self.strike(fault)
         await self._until_recovered(fault)
-        took = fault.kind == "rolling" or (leader is not None and node == leader.name)
-        self.struck.alone.append(Strike(fault.name, began, time.monotonic(), took))
+        recovered = time.monotonic()
+        # Also because a follower no longer received from the leader: no vote is asked for before an election.
+        elected = await asyncio.to_thread(self._site.cluster.term_of, STREAM) != term
+        self.struck.alone.append(Strike(fault.name, began, recovered, elected))
         await asyncio.sleep(SETTLE_SECONDS)
 
     async def strike(self, fault: ClusterFault) -> str:

@@ -24,8 +24,8 @@ def test_writes_that_never_came_back_are_a_gap_to_the_end() -> None:
     assert gap_of(Strike("cut off s3", 10.0, 40.0), [9.0]) == 31.0
 
 
-def test_a_lost_leader_has_the_time_of_an_election_and_a_killed_orchestrator_two_seconds() -> None:
-    assert limit_of(Strike("kill nats-leader", 0, 1, took_leader=True)) == ELECTION_SECONDS
+def test_an_election_has_ten_seconds_and_a_killed_orchestrator_two() -> None:
+    assert limit_of(Strike("kill nats-leader", 0, 1, elected=True)) == ELECTION_SECONDS
     assert limit_of(Strike("kill orchestrator-2", 0, 1)) == 2.0
     assert limit_of(Strike("freeze orchestrator-2", 0, 1)) == ANY_SECONDS
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from runspine.wire.v1 import artifacts_pb2 as wire
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.kit.environment import clean_environment
+from tests.kit.forks.command import run_command
 from tests.kit.paths import RECORDED_LOGS
 from tests.kit.waiting import eventually
 
@@ -37,13 +37,11 @@ print(json.dumps({"type": "artifact", "kind": "checkpoint", "path": "weights.pt"
 async def runspine(home: Path, *arguments: str, code: int = 0) -> Any:
     """Run a command as a person would; its JSON, or what it printed on stderr."""
     environment = clean_environment(RUNSPINE_HOME=str(home))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "runspine", *arguments, "--json",
-        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
-    assert process.returncode == code, (out.decode(), err.decode())
-    return json.loads(out) if code == 0 or out else json.loads(err)["error"]["message"]
+    done = await asyncio.to_thread(run_command, *arguments, "--json", environment=environment)
+    assert done.returncode == code, done
+    if code == 0 or done.stdout:
+        return json.loads(done.stdout)
+    return json.loads(done.stderr)["error"]["message"]
 
 
 async def trained(client: Client, tag: str) -> str:

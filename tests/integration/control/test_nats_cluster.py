@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from runspine.eventlog import ConflictError, UnknownOutcomeError, Version
 from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.jetstream import JetStreamLog
+from runspine.eventlog.nats_py import Client
 from runspine.eventlog.publisher import MESSAGE_ID, Publisher
 from runspine.eventlog.streams import ensure_streams
 from runspine.ids import new_ulid
@@ -163,6 +165,32 @@ async def test_a_connection_leaves_a_frozen_server(cluster: NatsCluster) -> None
     assert longest < 2 * FROZEN_SECONDS - 1
     assert used is not None
     assert used.netloc in {f"{node.place.host}:{node.place.client}" for node in others}
+
+
+async def test_a_connection_leaves_a_server_that_reaches_no_leader(cluster: NatsCluster) -> None:
+    follower = cluster.followers_of("RUNS")[0]
+    cut_off = ""
+
+    class Routed(Client):
+        """The route of one server is cut: it answers pings, and what is published there goes nowhere."""
+
+        async def publish(self, *words: Any, **more: Any) -> None:
+            if self.connected_url is None or self.connected_url.netloc != cut_off:
+                await super().publish(*words, **more)
+
+    async with (
+        NatsConnection(cluster.account("admin", follower), "test", Routed) as link,
+        Publisher(link) as publisher,
+    ):
+        log = JetStreamLog(link, publisher)
+        version = await log.append("runs.cut", [Fact()], expected=Version())
+        assert link.client.connected_url is not None
+        cut_off = link.client.connected_url.netloc
+        began = time.monotonic()
+        await log.append("runs.cut", [Fact()], expected=version)
+        # Two seconds of silence, at most one until that is noticed, and a new connection.
+        assert time.monotonic() - began < 5.0
+        assert link.client.connected_url.netloc != cut_off
 
 
 async def test_one_seed_that_answers_is_enough(cluster: NatsCluster) -> None:

@@ -15,13 +15,13 @@ from runspine.eventlog.connection import NatsAccount, NatsConnection
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import MESSAGE_ID, Publisher
 from runspine.eventlog.streams import StreamRefusedError, ensure_streams
-from runspine.eventlog.subjects import AUDIT, BEATS, FACT_STREAMS, TELEMETRY, WORK, beat_subject
+from runspine.eventlog.subjects import AUDIT, BEATS, FACT_STREAMS, NOTICES, TELEMETRY, WORK, beat_subject
 from runspine.eventlog.tail import Tail
 from runspine.wire.v1.facts_pb2 import Fact
 from tests.kit.servers.nats import NatsServer
 from tests.kit.servers.nats_cluster import NatsCluster, nats_cluster
 
-STREAMS = (*FACT_STREAMS, AUDIT, TELEMETRY, WORK, BEATS)
+STREAMS = (*FACT_STREAMS, AUDIT, NOTICES, TELEMETRY, WORK, BEATS)
 WRITTEN = ("runs.r1", "attempts.r1", "artifacts.r1")
 
 
@@ -95,7 +95,7 @@ async def test_replicas_go_from_one_to_three_and_back_on_a_living_log(cluster: N
             done = await configure(cluster, replicas)
             assert done.pop(BEATS).startswith("deleted and created again from position")
             assert done == dict.fromkeys(
-                (*FACT_STREAMS, AUDIT, TELEMETRY, WORK), "updated in place: num_replicas"
+                (*FACT_STREAMS, AUDIT, NOTICES, TELEMETRY, WORK), "updated in place: num_replicas"
             )
             assert await configure(cluster, replicas) == {}
             cluster.wait_until_whole()

@@ -15,11 +15,13 @@ from runspine.eventlog.api import ask
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.publisher import MESSAGE_ID
 from runspine.eventlog.subjects import RUNS, run_subject
+from runspine.notice.book import NoticeBook
 from runspine.runners import installed_runners
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import LeaseTimeouts
 from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
+from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
@@ -58,8 +60,10 @@ async def serving(client: Any) -> AsyncIterator[Served]:
         LaunchChecks(client.link, board),
         CacheRequests(client.link, client.log, board, projector),
     )
+    book = NoticeBook()
+    notices = NoticeCalls(client.log, book, Projector(client.log, None, book))
     servicer = TrainerServicer(
-        TrainerCalls(client.log, board, projector, scheduler, installed, checks, caches)
+        TrainerCalls(client.log, board, projector, scheduler, installed, checks, caches, notices)
     )
     add_TrainerServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")

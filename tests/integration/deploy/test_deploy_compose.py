@@ -28,13 +28,12 @@ from runspine.wire.v1.spec_pb2 import RunSpec
 from runspine.wire.v1.trainer_pb2 import ListRequest
 from tests.kit.paths import ROOT
 from tests.kit.servers import images as standins
-from tests.kit.servers.compose import Deployment, eventually, received
+from tests.kit.servers.compose import IMAGES, Deployment, eventually, received
 from tests.kit.servers.docker import Engine, NoEngine, engine
 
 EXTRAS = "orchestrator,telemetry,artifacts,dashboard,worker,builtin,sb3,replay"
 STARTED = ("worker", "telemetry", "artifacts", "janitor", "dashboard", "prometheus")
-NATS, PROMETHEUS = "nats:2.15.1-alpine", "prom/prometheus:v3.5.0"
-WEED = "chrislusf/seaweedfs:4.48"
+NATS, PROMETHEUS, WEED = "nats:2.15.1-alpine", IMAGES["PROMETHEUS"], IMAGES["SEAWEEDFS"]
 OURS = {"orchestrator", "telemetry", "artifacts", "janitor", "worker", "dashboard"}
 STREAMS = ("RUNS", "ATTEMPTS", "ARTIFACTS")
 LONG = 300_000
@@ -58,6 +57,7 @@ def build(docker: Engine, cache: Path) -> bool:
         standins.download_wheels(ROOT, cache / "wheels", EXTRAS)
     with standins.index_of(cache / "wheels") as url:
         arguments = ["--network=host", f"--build-arg=PIP_FIND_LINKS={url}", "--build-arg=PIP_NO_INDEX=1"]
+        arguments.append(f"--build-arg=PYTHON_IMAGE={standins.PYTHON}")
         _build_targets(docker, arguments)
     return True
 

@@ -36,7 +36,9 @@ WRITERS = {
     "beats.w1": {"worker"},
     "beats.~": {"orchestrator", "worker"},
     "frames.r1.0": {"worker"},
-    "signers.k": {"orchestrator", "worker", "artifacts", "janitor"},
+    "signers.k": {"orchestrator", "worker", "artifacts", "janitor", "notices"},
+    "notices.r1": {"notices"},
+    "notice_requests.r1": {"orchestrator"},
     "artifacts.r1": {"artifacts", "janitor"},
     "janitor.pulse": {"artifacts", "janitor"},
     "control.r1": {"dashboard"},
@@ -65,14 +67,15 @@ WRITERS = {
 }
 
 READABLE = {
-    "orchestrator": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS", "AUDIT"],
+    "orchestrator": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS", "AUDIT", "NOTICES"],
     "worker": ["RUNS", "ATTEMPTS"],
     "telemetry": ["RUNS", "ATTEMPTS", "TELEMETRY"],
     "artifacts": ["RUNS", "ATTEMPTS", "ARTIFACTS"],
     "janitor": ["RUNS", "ATTEMPTS", "ARTIFACTS"],
     "dashboard": ["RUNS", "ATTEMPTS", "ARTIFACTS", "BEATS"],
     "launcher": ["RUNS", "ATTEMPTS"],
-    "admin": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS", "AUDIT"],
+    "notices": ["RUNS", "ATTEMPTS", "NOTICES"],
+    "admin": ["RUNS", "ATTEMPTS", "TELEMETRY", "ARTIFACTS", "WORK", "BEATS", "AUDIT", "NOTICES"],
 }
 
 

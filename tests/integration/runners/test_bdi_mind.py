@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runspine.embedded import running_stack
+from tests.kit.forks.command import run_command
 
 TRAINER = """
 import json, runspine
@@ -25,13 +26,7 @@ run.finish()
 
 def command(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "RUNSPINE_HOME": str(home), "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, "-m", "runspine", *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_command(*words, environment=environment)
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.permissions import inbox_of
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.reads import DIGEST
-from runspine.eventlog.subjects import FACT_STREAMS
+from runspine.eventlog.subjects import FACT_STREAMS, stream_of
 from runspine.wire.v1.telemetry_pb2 import Array, Batch, StepBatch, StepBlock
 
 HEADERS: list[dict[str, str]] = [
@@ -114,6 +114,19 @@ def other_subjects(run_id: str, worker: str) -> Iterator[str]:
     yield "work.nobody.1"
     yield f"beats.{worker}"
     yield "beats.stranger"
+    yield "audit.orchestrator.stranger"
+    yield "audit.stranger.1"
+    yield f"notices.{run_id}"
+    yield "notices.config"
+    yield f"notice_requests.{run_id}"
+
+
+def by_stream(subjects: list[str]) -> dict[str, list[str]]:
+    """The subjects of each stream."""
+    found: dict[str, list[str]] = {}
+    for subject in subjects:
+        found.setdefault(stream_of(subject), []).append(subject)
+    return found
 
 
 def core_subjects(run_id: str, worker: str) -> Iterator[str]:

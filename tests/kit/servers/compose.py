@@ -22,6 +22,8 @@ from tests.kit.servers.nats import free_port
 
 PORTS = ("ORCHESTRATOR", "TELEMETRY", "ARTIFACTS", "DASHBOARD", "GRAFANA")
 FILES = ("docker-compose.yml", "deploy/compose/seaweedfs.yml")
+# By tag: a stand-in for an image that cannot be pulled has no digest.
+IMAGES = {"PROMETHEUS": "prom/prometheus:v3.5.0", "SEAWEEDFS": "chrislusf/seaweedfs:4.48"}
 
 
 class Deployment:
@@ -38,6 +40,7 @@ class Deployment:
         with (folder / ".env").open("a") as file:
             file.write(f"COMPOSE_PROJECT_NAME=rstest{secrets.token_hex(3)}\nRUNSPINE_WORKER_SLOTS=1\n")
             file.writelines(f"RUNSPINE_{name}_PORT={port}\n" for name, port in self.ports.items())
+            file.writelines(f"RUNSPINE_{name}_IMAGE={image}\n" for name, image in IMAGES.items())
         lines = [line.split("=", 1) for line in (folder / ".env").read_text().splitlines() if "=" in line]
         self.variables = {name: value for name, value in lines if not name.startswith("#")}
 

@@ -263,6 +263,19 @@ class NatsCluster:
                 return node
         return None
 
+    def term_of(self, stream: str) -> int:
+        """The newest term of the stream that a node knows: an election begins another one."""
+        terms = [0]
+        for node in self.nodes:
+            answer = node.ask("jsz?accounts=true&streams=true&raft=true") or {}
+            details = [
+                each for account in answer.get("account_details", []) for each in account["stream_detail"]
+            ]
+            groups = {each["name"]: each.get("stream_raft_group", "") for each in details}
+            for known in (node.ask("raftz?acc=RUNSPINE") or {}).values():
+                terms.append(known.get(groups.get(stream, ""), {}).get("term", 0))
+        return max(terms)
+
     def followers_of(self, stream: str) -> list[ClusterNode]:
         """The running nodes that do not lead the stream."""
         leader = self.wait_for_leader(stream)

@@ -6,6 +6,8 @@ import fcntl
 import os
 import struct
 import subprocess
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +31,27 @@ class PowerDomain:
 
     def unmount(self) -> None:
         subprocess.run(["umount", str(self.place)], check=True, capture_output=True)
+        if self._is_held():
+            # A file system that was shut down stays so for as long as anybody has it mounted.
+            copy = self._image.with_suffix(f".{uuid.uuid4().hex[:8]}")
+            command = ["cp", "--sparse=always", str(self._image), str(copy)]
+            subprocess.run(command, check=True, capture_output=True)
+            self._image.unlink()
+            self._image = copy
+
+    def remove(self) -> None:
+        if os.path.ismount(self.place):
+            self.unmount()
+        self._image.unlink()
+
+    def _is_held(self) -> bool:
+        """Whether a mount namespace that somebody else has made keeps it mounted."""
+        command = ["losetup", "--associated", str(self._image)]
+        for _ in range(20):
+            if not subprocess.run(command, check=True, capture_output=True).stdout:
+                return False
+            time.sleep(0.05)
+        return True
 
     def cut(self) -> None:
         """What was not synced is gone; whatever still runs there gets errors."""
@@ -64,6 +87,4 @@ def power_domain(folder: Path) -> Iterator[PowerDomain]:
     try:
         yield domain
     finally:
-        if os.path.ismount(place):
-            domain.unmount()
-        image.unlink()
+        domain.remove()

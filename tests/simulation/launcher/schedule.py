@@ -21,10 +21,11 @@ from runspine.storage.file_blobs import FileBlobs
 from runspine.tasks import run_together
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import RunSpec
-from tests.simulation.control import CLIENTS, ORCHESTRATORS, ControlPlane, run_plane
+from tests.simulation.control import CLIENTS, IN_FLIGHT, ControlPlane, run_plane
 from tests.simulation.faults import Faults, Process
 from tests.simulation.hosts import RUNNER, SimulatedRunner
 from tests.simulation.launcher.engine import Engine, ModelLauncher
+from tests.simulation.nats.in_flight import InFlightFaults
 from tests.simulation.plan import Plan
 from tests.simulation.world import World, here, settings_of
 
@@ -44,6 +45,7 @@ class LaunchedPlane(ControlPlane):
         super().__init__(world)
         self.engine = Engine(world, self.pod)
         self.only_beats = False
+        self.launchers = world.mix.processes(LAUNCHERS)
 
     def spec(self, number: int) -> RunSpec:
         spec = super().spec(number)
@@ -51,17 +53,17 @@ class LaunchedPlane(ControlPlane):
         return spec
 
     async def main(self) -> None:
-        for name in ORCHESTRATORS:
+        for name in self.orchestrators:
             self.world.start(name, self.orchestrator)
-        for name in LAUNCHERS:
+        for name in self.launchers:
             self.world.start(name, self.launcher)
         for name in CLIENTS[: self.calling]:
             self.world.start(name, self.client)
         self.world.on_kill = self.killed
         self._plan_faults(
             {
-                **dict.fromkeys(ORCHESTRATORS, self.orchestrator),
-                **dict.fromkeys(LAUNCHERS, self.launcher),
+                **dict.fromkeys(self.orchestrators, self.orchestrator),
+                **dict.fromkeys(self.launchers, self.launcher),
             }
         )
         await self._calls_end()
@@ -71,7 +73,7 @@ class LaunchedPlane(ControlPlane):
     def _plan_faults(self, processes: dict[str, Process]) -> None:
         faults, engine = Faults(self.world, processes, restart=list(processes)), self.engine
         faults.add(engine.evict, engine.evict, engine.freeze, engine.go_away, engine.fall_behind)
-        faults.add(faults.clock_jumps, faults.lag)
+        faults.add(faults.clock_jumps, faults.lag, *InFlightFaults(self.world, IN_FLIGHT).kinds())
         faults.plan(0.2, self.fault_seconds)
 
     async def _jobs_end(self) -> None:

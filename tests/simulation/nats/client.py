@@ -136,7 +136,7 @@ class SimulatedClient:
             self._send(self.wire, request)
 
     def _send(self, wire: Wire, request: Request) -> None:
-        self.cluster.up(wire, lambda: self.cluster.accept(wire.server, request))
+        self.cluster.up(wire, lambda: self.cluster.arrive(wire, request))
 
     async def subscribe(self, subject: str, cb: Callback, **_: Any) -> SimulatedSubscription:
         if self.is_closed:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from runspine.eventlog.memory import matches
+from runspine.eventlog import memory
 from runspine.eventlog.server_errors import ServerError
 from tests.simulation.clocks import EPOCH
 from tests.simulation.loop import SimulatedLoop
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.nats.client import SimulatedClient, SimulatedSubscription
 
 START_SECONDS = (0.5, 3.0)
+matches = lru_cache(1 << 14)(memory.matches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,10 @@ class Cluster:
         self.stalled: set[str] = set()
         # Called with the leader that takes the next append, once.
         self.on_append: Callable[[Server], None] | None = None
+        # Called with each message that has arrived from a client; True when it goes no further.
+        self.on_arrival: Callable[[Wire, Request], bool] | None = None
+        # How often a follower applies commits late for no reason.
+        self.stall_share = 0.03
         # When a deposed leader answered a read, and of which subject.
         self.old_answers: list[tuple[float, str]] = []
         self._wires = 0
@@ -173,10 +179,17 @@ class Cluster:
                 yield one
 
     def listens(self, subject: str) -> bool:
-        return bool(self._exact.get(subject)) or any(True for _ in self._interested(subject))
+        if self._exact.get(subject) or self._starred.get(subject.rpartition(".")[0]):
+            return True
+        return any(matches(one.subject, subject) for one in self._wide)
+
+    def arrive(self, wire: Wire, request: Request) -> None:
+        """A client's message has arrived at its server; a fault may have aimed at it."""
+        if self.on_arrival is None or not self.on_arrival(wire, request):
+            self.accept(wire.server, request)
 
     def accept(self, server: Server, request: Request) -> None:
-        """A client's message has arrived at its server."""
+        """Carry out what a client's message asks for."""
         self.loop.note(f"{request.subject} {request.reply}")
         self.loop.note(request.data)
         if request.subject.startswith("$JS."):

@@ -25,7 +25,6 @@ COMMIT_SECONDS = (0.0002, 0.003)
 LAG_SECONDS = (0.0002, 0.003)
 STALL_SECONDS = (0.02, 0.4)
 BEHIND_SECONDS = (0.3, 2.5)
-STALL_SHARE = 0.03
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +122,7 @@ class Group:
     def _lag(self, server: Server) -> float:
         if server.behind:
             return self.cluster.random.uniform(*BEHIND_SECONDS)
-        stalled = self.cluster.random.random() < STALL_SHARE
+        stalled = self.cluster.random.random() < self.cluster.stall_share
         return self.cluster.random.uniform(*(STALL_SECONDS if stalled else LAG_SECONDS))
 
     def _catch_up(self, server: Server) -> None:

@@ -7,13 +7,15 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
-from runspine.eventlog.memory import matches
+from runspine.eventlog import memory
 
 NANO = 1_000_000_000
 # Removed messages that are kept for replicas which lag, when a stream keeps the newest of each subject.
 KEPT_REMOVED = 64
+matches = lru_cache(1 << 14)(memory.matches)
 
 
 @dataclass(slots=True, eq=False)

@@ -22,12 +22,12 @@ class StorageFaults:
     def kinds(self) -> list[Strike]:
         kill = self._kill_at_a_request
         return [
-            self._restart,
+            self.restart,
             self._reboot,
             self._errors,
             self._slow,
             self._lose_replies,
-            self._lose_power,
+            self.lose_power,
             self._stale_lists,
             self._busy_threads,
             kill,
@@ -40,7 +40,7 @@ class StorageFaults:
         setattr(link, name, True)
         self._world.loop.after(chance.uniform(0.2, most), setattr, link, name, False)
 
-    def _restart(self, chance: Random) -> str:
+    def restart(self, chance: Random) -> str:
         """kill -9 and a start: for some seconds it refuses, then does not find what it has."""
         self._world.s3.down = True
         self._world.loop.after(chance.uniform(0.1, 4.0), self._started, chance)
@@ -70,10 +70,10 @@ class StorageFaults:
         self._for_a_while(chance, "losing", 6.0)
         return "s3_replies_lost"
 
-    def _lose_power(self, chance: Random) -> str:
+    def lose_power(self, chance: Random) -> str:
         lost = self._world.s3.model.lose_power(chance)
         self._world.loop.note(f"power lost with {lost} objects")
-        self._restart(chance)
+        self.restart(chance)
         return "s3_power_lost"
 
     def _stale_lists(self, chance: Random) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property, partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -110,7 +111,7 @@ class SimulatedPool(urllib3.PoolManager):
         """There are none to close."""
 
     def urlopen(  # type: ignore[override]
-        self, method: str, url: str, body: Any = None, headers: Any = None, **more: Any
+        self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any
     ) -> Any:
         request = parse_request(method, url, headers or {}, body)
         for again in (False, True):
@@ -125,7 +126,7 @@ class SimulatedPool(urllib3.PoolManager):
                 if again or method not in IDEMPOTENT:
                     raise ProtocolError("connection broken: no reply") from None
             else:
-                return response_of(answer, method, more.get("preload_content", True))
+                return SimulatedResponse(answer, method)
         raise AssertionError("unreachable")
 
 
@@ -137,11 +138,25 @@ def answering(send: Callable[[Request], Answer]) -> Iterator[None]:
         yield
 
 
-def response_of(answer: Answer, method: str, preload: bool) -> urllib3.HTTPResponse:
-    return urllib3.HTTPResponse(
-        io.BytesIO(answer.body),
-        headers=answer.headers,
-        status=answer.status,
-        preload_content=preload,
-        request_method=method,
-    )
+class SimulatedResponse:
+    """What urllib3's response gives its reader; making one of those takes longer than the request."""
+
+    def __init__(self, answer: Answer, method: str) -> None:
+        self.status = answer.status
+        self.headers = urllib3.HTTPHeaderDict(answer.headers)
+        self._left = io.BytesIO(b"" if method == "HEAD" else answer.body)
+
+    @cached_property
+    def data(self) -> bytes:
+        return self._left.read()
+
+    def read(self, amount: int | None = None, cache_content: bool = False) -> bytes:
+        return self.data if cache_content else self._left.read(amount)
+
+    def stream(self, amount: int) -> Iterator[bytes]:
+        return iter(partial(self._left.read, amount), b"")
+
+    def close(self) -> None:
+        """There is no connection to close."""
+
+    release_conn = close

@@ -288,7 +288,7 @@ def test_the_page_of_a_stack_may_only_look_and_knows_no_password_but_its_own(tmp
     assert part.variables["RUNSPINE_NATS_USER"] == "dashboard"
     assert part.variables["RUNSPINE_TOKEN"] == credentials.page_token
     scopes = {entry["name"]: entry["scope"] for entry in json.loads(home.tokens_file.read_text())}
-    assert scopes == {"local": "admin", "dashboard": "read"}
+    assert scopes == {"local": "admin", "dashboard": "read", "notices": "run"}
     assert not part.awaited
 
 

@@ -66,7 +66,7 @@ def test_every_workload_is_probed_limited_and_closed(overlay: str) -> None:
     manifests = rendered(overlay)
     workloads = of(manifests, "Deployment", "StatefulSet")
     assert {
-        "orchestrator", "telemetry", "artifacts", "janitor", "dashboard", "worker", "launcher"
+        "orchestrator", "telemetry", "artifacts", "janitor", "dashboard", "worker", "launcher", "notices"
     } <= workloads.keys()  # fmt: skip
     for name, workload in workloads.items():
         pod = workload["spec"]["template"]["spec"]
@@ -92,7 +92,9 @@ def made_secrets(**more: str) -> list[dict[str, Any]]:
     signing = {f"RUNSPINE_SIGNING_{service.upper()}_KEY": "s" for service in tool.SIGNING}
     signing["RUNSPINE_LOG_ROOT"] = "r"
     found: list[dict[str, Any]] = tool.secrets(
-        {**variables, "RUNSPINE_DASHBOARD_TOKEN": "t", **signing, **more}, "[]", "runspine"
+        {**variables, "RUNSPINE_DASHBOARD_TOKEN": "t", "RUNSPINE_NOTICES_TOKEN": "t", **signing, **more},
+        "[]",
+        "runspine",
     )
     return found
 
@@ -127,7 +129,8 @@ def test_what_a_workload_refers_to_exists_or_is_a_secret_that_the_tool_makes(tmp
             if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
                 assert reference["key"] in keys[reference["name"]]
         for volume in pod.get("volumes", []):
-            assert volume.get("secret", {}).get("secretName") in {*secrets, None}
+            secret = volume.get("secret", {})
+            assert secret.get("optional") or secret.get("secretName") in {*secrets, None}
             assert volume.get("configMap", {}).get("name") in {*maps, None}
 
 

@@ -91,6 +91,11 @@ def test_services_learn_only_the_digest_of_the_token(home: Home) -> None:
             "sha256": hashlib.sha256(made.page_token.encode()).hexdigest(),
             "scope": "read",
         },
+        {
+            "name": "notices",
+            "sha256": hashlib.sha256(made.notices_token.encode()).hexdigest(),
+            "scope": "run",
+        },
     ]
 
 

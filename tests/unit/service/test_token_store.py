@@ -144,7 +144,7 @@ def test_tokens_are_made_listed_and_revoked_on_the_command_line(tmp_path: Path) 
     assert run("revoke", "ben", "owner", *there)[0] == 0
     assert json.loads(run("tokens", *there, "--json")[1])[0]["state"].startswith("revoked ")
     code, output = run("revoke", "nobody", *there)
-    assert (code, "is called nobody; there are ben, dashboard, owner" in output) == (1, True)
+    assert (code, "is called nobody; there are ben, dashboard, notices, owner" in output) == (1, True)
     for wrong in ("yesterday", "2001-01-01", "12x"):
         code, output = run("token", "eve", "--expires", wrong, *there)
         assert code == 2, output

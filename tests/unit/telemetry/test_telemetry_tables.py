@@ -225,6 +225,24 @@ def test_a_counter_that_was_never_reported_counts_the_attempts_steps() -> None:
     assert counted(silent, {2: 40}) == [40, 41, 42, 43]
 
 
+def test_a_batch_that_was_sent_again_has_the_counter_of_its_place() -> None:
+    # The first of four batches, which reports counter 0, is stored after the two that follow it.
+    parts = [block(0, 3, 0), block(3, 3, 3), block(6, 3, 6), block(9, 3, 9)]
+    first, second, third, fourth = (
+        PlacedBlock(position, 1, 0, part, 3 * at)
+        for at, (position, part) in enumerate(zip((30, 10, 20, 40), parts, strict=True))
+    )
+    assert counted([second, third, first, fourth], {}) == [3, 4, 5, 6, 7, 8, 0, 1, 2, 9, 10, 11]
+    # Stored by another commit, and alone, as the end of the stream is read.
+    assert counted([first], {1: 6}) == [0, 1, 2]
+    assert counted([third], {}) == [6, 7, 8]
+
+
+def test_what_is_missing_between_two_blocks_is_no_stride() -> None:
+    parts = [PlacedBlock(1, 1, 0, block(0, 3, 0), 0), PlacedBlock(2, 1, 0, block(6, 3, 6), 6)]
+    assert counted(parts, {}) == [0, 1, 2, 6, 7, 8]
+
+
 def test_slots_that_step_together_share_the_counter() -> None:
     both = [
         PlacedBlock(1, 1, order, StepBlock.FromString(part.SerializeToString()))

@@ -108,18 +108,18 @@ def test_an_end_by_the_kernel_is_known_by_its_counters(tmp_path: Path) -> None:
     (tmp_path / "pids.events").write_text("max 3\n")
     seen = hits(tmp_path)
     assert seen == Hits(oom_kills=2, refused_forks=3, memory_peak=65 << 20)
-    memory = LimitGuard(Limits(memory_mib=64), tmp_path, 0, tmp_path, frozenset({"memory"})).find_cause(
-        9, seen
-    )
+    memory = LimitGuard(
+        Limits(memory_mib=64), Limits(memory_mib=64), tmp_path, 0, tmp_path, frozenset({"memory"})
+    ).find_cause(9, seen)
     assert memory
     assert memory.outcome == LIMIT
     assert memory.reason.startswith("used 65 MiB of memory, more than limits.memory_mib: 64 (ended by the")
-    forks = LimitGuard(Limits(processes=5), tmp_path, 0, tmp_path, frozenset({"processes"})).find_cause(
-        0, seen
-    )
+    forks = LimitGuard(
+        Limits(processes=5), Limits(processes=5), tmp_path, 0, tmp_path, frozenset({"processes"})
+    ).find_cause(0, seen)
     assert forks
     assert "more than limits.processes: 5" in forks.reason
-    assert LimitGuard(Limits(), tmp_path, 0, tmp_path, frozenset()).find_cause(9, seen) is None
+    assert LimitGuard(Limits(), Limits(), tmp_path, 0, tmp_path, frozenset()).find_cause(9, seen) is None
 
 
 def test_a_directory_is_measured_without_following_links(tmp_path: Path) -> None:

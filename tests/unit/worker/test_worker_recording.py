@@ -205,7 +205,9 @@ STEPS = st.builds(
     terminated=st.booleans(),
     obs=st.none() | VALUES,
 )
-METRICS = st.dictionaries(ANY_TEXT, NUMBERS, min_size=1, max_size=3).map(
+# Returns of agents are counted apart.
+NAMES = ANY_TEXT.filter(lambda name: not name.startswith(AGENT_RETURN))
+METRICS = st.dictionaries(NAMES, NUMBERS, min_size=1, max_size=3).map(
     lambda values: {"type": "metrics", "values": values}
 )
 EPISODES = st.builds(

@@ -23,7 +23,7 @@ from runspine.eventlog.subjects import ATTEMPTS, RUNS, attempts_subject, run_sub
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import to_plain
 from runspine.spec.run_file import spec_yaml
-from runspine.text.code import code_text
+from runspine.text.code import code_text, packages_text
 from runspine.text.facts import counts_text, elapsed, exit_text, pending_text, progress_parts, tracking_text
 from runspine.text.preflight import preflight_lines
 from runspine.text.provenance import provenance_lines
@@ -95,6 +95,7 @@ def _lines(run: Run, found: GetResponse) -> list[tuple[str, str]]:
         ("warm start", escaped(describe_warm_start(run.spec))),
         ("dataset", escaped(_dataset(run))),
         ("code", escaped(code_text(run.spec.code))),
+        ("packages", escaped(packages_text(run.spec.packages))),
         ("waits for", _start_time(run)),
         ("started", when(run.started_at) if run.started_at else ""),
         ("ended", when(run.ended_at) if run.ended_at else ""),

@@ -12,6 +12,7 @@ import click
 
 from runspine.cli.errors import json_option
 from runspine.cli.lookup.project_code import attach_code, code_options, read_code_options
+from runspine.cli.lookup.project_packages import packages_option
 from runspine.cli.lookup.run import parse_pairs
 from runspine.cli.ui.follow import follow_runs
 from runspine.cli.ui.screen import echo, echo_json, is_live, note
@@ -69,6 +70,7 @@ class _FileOrCommand(click.Command):
 @click.option("--watch", is_flag=True, help="Follow to the end; the exit code is the outcome.")
 @click.option("--dry-run", is_flag=True, help="Validate only; submit nothing.")
 @code_options
+@packages_option
 @json_option
 @click.pass_context
 def submit(
@@ -80,6 +82,7 @@ def submit(
     key: str,
     watch: bool,
     dry_run: bool,
+    packages: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -98,7 +101,7 @@ def submit(
     if run_file.several:
         group_labels(run_file, group_name(file, key))
     with Client() as client:
-        attach_code(client, run_file, code, as_json)
+        attach_code(client, run_file, code, as_json, packages)
         if dry_run:
             _dry_run(client, run_file, as_json)
             return

@@ -12,11 +12,12 @@ from runspine.cli.commands.runs.submit import set_option
 from runspine.cli.errors import FAILED, INTERRUPTED, OK, json_option
 from runspine.cli.listing_group import ListingGroup
 from runspine.cli.lookup.project_code import CodeOptions, place_code
+from runspine.cli.lookup.project_packages import place_packages
 from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.cli.ui.sweep_table import echo_best, live_trials, sweep_json, trial_table
 from runspine.errors import RunNotFoundError
 from runspine.rpc.trainer_client import Client
-from runspine.spec.run_file import code_choice
+from runspine.spec.run_file import code_choice, packages_choice
 from runspine.sweep.plan import SweepPlan, load_plan
 from runspine.sweep.recalled_plan import differing_fields, plan_of_runs
 from runspine.sweep.trials import Trial, best_of, fold_trials
@@ -51,7 +52,7 @@ def run(file: Path, sets: tuple[str, ...], name: str, dry_run: bool, as_json: bo
     """
     plan = load_plan(file, sets, name)
     with Client() as client:
-        plan = _with_code(client, plan, as_json)
+        plan = _with_code(client, _with_packages(client, plan), as_json)
         _check(client, plan)
         if dry_run:
             _echo_plan(plan, as_json)
@@ -73,6 +74,18 @@ def _with_code(client: Client, plan: SweepPlan, as_json: bool) -> SweepPlan:
         return replace(plan, code=PlacedCode(used, project_root(folder), folder))
     choice = code_choice(plan.base)
     return replace(plan, code=place_code(client, plan.folder, choice, CodeOptions(), as_json))
+
+
+def _with_packages(client: Client, plan: SweepPlan) -> SweepPlan:
+    """The plan with stored packages: those of its earlier trials, or the files as they are now."""
+    from runspine.sweep.sweep_runs import runs_of
+
+    choice = packages_choice(plan.base)
+    if not choice:
+        return plan
+    earlier = (each.run.spec for each in runs_of(client, plan.id))
+    used = next((spec.packages for spec in earlier if spec.packages.tree), None)
+    return replace(plan, packages=used or place_packages(client, choice, plan.folder))
 
 
 def _point(plan: SweepPlan) -> dict[str, Any]:

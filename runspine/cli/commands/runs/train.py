@@ -64,6 +64,7 @@ def train(file: str, sets: tuple[str, ...], seeds: str | None, home: Path, keep:
 @contextmanager
 def temporary_stack(home: Path, keep: bool, as_json: bool) -> Iterator[bool]:
     """Use the running stack or start a temporary one; yield whether it is temporary."""
+    from runspine.cli.lookup.stack_workers import await_online
     from runspine.embedded.background import start_detached, stop_running
     from runspine.embedded.home import Home
     from runspine.embedded.plan import StackOptions
@@ -76,7 +77,8 @@ def temporary_stack(home: Path, keep: bool, as_json: bool) -> Iterator[bool]:
         return
     progress = StartProgress(as_json)
     try:
-        start_detached(place, StackOptions(), progress.on_event)
+        record = start_detached(place, StackOptions(), progress.on_event)
+        await_online(place.path, record)
     finally:
         progress.close()
     try:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from google.protobuf.message import DecodeError
 
-from runspine.backup.log_export import LogExportDamagedError, read_export, write_export
+from runspine.backup.log_export import write_export
+from runspine.cli.commands.stack.prove import check_proof, prove
 from runspine.cli.commands.stack.quarantine import quarantined, release
-from runspine.cli.errors import FAILED, OK, json_option
-from runspine.cli.lookup.log_root import trusted_keyring
+from runspine.cli.commands.stack.verify import verify
+from runspine.cli.errors import json_option
 from runspine.cli.lookup.run import run_id_of
 from runspine.cli.ui.follow import echo_fact
-from runspine.cli.ui.screen import console, echo, echo_json, is_live, note
+from runspine.cli.ui.progress import progress_bar
+from runspine.cli.ui.screen import echo, echo_json, note
 from runspine.clock import now_micros
 from runspine.errors import InvalidError, RunspineError
-from runspine.eventlog.chain import ChainProblem, ChainVerifier
-from runspine.eventlog.port import Recorded
 from runspine.eventlog.subjects import (
     ATTEMPTS,
     FACT_STREAMS,
     RUNS,
-    SIGNERS,
     attempts_subject,
     run_subject,
 )
@@ -38,9 +34,6 @@ from runspine.text.values import escaped
 from runspine.wire.v1.facts_pb2 import Commit
 from runspine.wire.v1.trainer_pb2 import LogRecord, StreamInfo
 
-if TYPE_CHECKING:
-    from runspine.eventlog.signing import Keyring
-
 
 @click.group()
 def events() -> None:
@@ -49,6 +42,9 @@ def events() -> None:
 
 events.add_command(quarantined)
 events.add_command(release)
+events.add_command(verify)
+events.add_command(prove)
+events.add_command(check_proof)
 
 
 @events.command()
@@ -146,123 +142,6 @@ def _show_unreadable(record: LogRecord, place: dict[str, object], as_json: bool)
 
 
 @events.command()
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Verify an exported file instead of the running log.",
-)
-@json_option
-@click.pass_context
-def verify(ctx: click.Context, path: Path | None, as_json: bool) -> None:
-    """Verify that no commit is missing or changed, by the hash chain of each stream."""
-    damage = ""
-    if path is not None:
-        streams, records = read_export(path)
-        _, again = read_export(path)
-        verifiers, damage = _walk(streams, records, as_json, _keyring(again))
-    else:
-        with Client() as client:
-            streams = [info for info in client.describe_log() if info.name in FACT_STREAMS]
-            everything = (r for info in streams for r in client.read_log(info.name))
-            keys = client.read_log(RUNS, subject=f"{SIGNERS}*")
-            verifiers, damage = _walk(streams, everything, as_json, _keyring(keys))
-    problems = [problem for verifier in verifiers.values() for problem in verifier.problems]
-    _echo_verdict(verifiers, problems, damage, as_json)
-    ctx.exit(FAILED if problems or damage else OK)
-
-
-def _keyring(records: Iterable[LogRecord]) -> Keyring | None:
-    """The keys that the log introduces under a trusted root; None where no root is known."""
-    keyring = trusted_keyring()
-    if keyring is None:
-        return None
-    with contextlib.suppress(LogExportDamagedError):
-        for each in records:
-            if each.subject.startswith(SIGNERS):
-                keyring.feed(Recorded(each.stream, each.sequence, each.subject, each.commit, each.digest, 0))
-    return keyring
-
-
-def _walk(
-    streams: Iterable[StreamInfo], records: Iterable[LogRecord], as_json: bool, keyring: Keyring | None
-) -> tuple[dict[str, ChainVerifier], str]:
-    streams = list(streams)
-    verifiers = {info.name: _verifier(info, keyring) for info in streams}
-    damage = ""
-    with _bar("verifying", sum(info.last_sequence for info in streams), as_json) as advance:
-        try:
-            for record in records:
-                if record.stream not in verifiers:
-                    raise InvalidError(f"a record of the unknown stream {escaped(record.stream)}")
-                verifiers[record.stream].feed(record.sequence, record.subject, record.commit, record.digest)
-                advance(1)
-        except LogExportDamagedError as error:
-            damage = str(error)
-    for info in streams:
-        verifiers[info.name].finish(info.last_sequence)
-    return verifiers, damage
-
-
-def _verifier(info: StreamInfo, keyring: Keyring | None) -> ChainVerifier:
-    witness = info.witness
-    witnesses = {witness.sequence: witness.digest} if witness.sequence else {}
-    return ChainVerifier(info.name, witnesses=witnesses, authors=keyring)
-
-
-def _echo_verdict(
-    verifiers: dict[str, ChainVerifier], problems: list[ChainProblem], damage: str, as_json: bool
-) -> None:
-    if as_json:
-        echo_json(
-            {
-                "whole": not problems and not damage,
-                "streams": {
-                    name: {
-                        "commits": v.commits,
-                        "last_sequence": v.sequence,
-                        "signed": v.signed,
-                        "unsigned": v.unsigned,
-                    }
-                    for name, v in verifiers.items()
-                },
-                "flaws": [
-                    {"stream": f.stream, "sequence": f.sequence, "subject": f.subject, "what": f.what}
-                    for f in problems
-                ],
-                "released": sum(len(v.released) for v in verifiers.values()),
-                "damage": damage or None,
-            }
-        )
-        return
-    for name, verifier in verifiers.items():
-        mark = "whole" if not verifier.problems else "NOT WHOLE"
-        subjects = f"{len(verifier.heads):,} subjects"
-        echo(
-            f"{name:<10} {verifier.commits:>10,} commits  {subjects:<16} {mark}",
-            "red" if verifier.problems else "green",
-        )
-    _echo_signatures(verifiers)
-    for problem in problems:
-        echo(f"problem: {escaped(str(problem))}", "red")
-    for problem in (each for verifier in verifiers.values() for each in verifier.released):
-        echo(f"released by an operator: {escaped(str(problem))}", "yellow")
-    if damage:
-        echo(f"problem: {escaped(damage)}", "red")
-
-
-def _echo_signatures(verifiers: dict[str, ChainVerifier]) -> None:
-    signed = sum(each.signed for each in verifiers.values())
-    unsigned = sum(each.unsigned for each in verifiers.values())
-    if signed and all(each.authors is None for each in verifiers.values()):
-        echo(f"{signed:,} signatures were not verified: set RUNSPINE_LOG_ROOT to the root key", "yellow")
-    elif signed:
-        echo(f"{signed:,} commits are signed, {unsigned:,} are from before signing began")
-    elif unsigned:
-        echo(f"no commit is signed: {unsigned:,} are from before signing began")
-
-
-@events.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def export(file: Path, as_json: bool) -> None:
@@ -273,7 +152,7 @@ def export(file: Path, as_json: bool) -> None:
     with Client() as client:
         streams = [info for info in client.describe_log() if info.name in FACT_STREAMS]
         with (
-            _bar("exporting", sum(info.last_sequence for info in streams), as_json) as advance,
+            progress_bar("exporting", sum(info.last_sequence for info in streams), as_json) as advance,
             write_export(file, streams, now_micros()) as put,
         ):
             for info in streams:
@@ -297,23 +176,3 @@ def _until(client: Client, info: StreamInfo) -> Iterator[LogRecord]:
         if record.sequence > info.last_sequence:
             return
         yield record
-
-
-@contextmanager
-def _bar(title: str, total: int, as_json: bool) -> Iterator[Callable[[int], object]]:
-    if not is_live(as_json):
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn(title),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task("", total=total)
-    with bar:
-        yield lambda count: bar.advance(task, count)

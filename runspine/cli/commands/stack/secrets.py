@@ -17,7 +17,11 @@ from runspine.cli.errors import OK, json_option
 from runspine.rpc.token_file import MAX_NAME_LENGTH, SCOPES, Token, TokenFile, TokenFileError, day
 
 # Initial tokens; `runspine secrets token` adds more.
-TOKENS = {"RUNSPINE_TOKEN": ("owner", "admin"), "RUNSPINE_DASHBOARD_TOKEN": ("dashboard", "read")}
+TOKENS = {
+    "RUNSPINE_TOKEN": ("owner", "admin"),
+    "RUNSPINE_DASHBOARD_TOKEN": ("dashboard", "read"),
+    "RUNSPINE_NOTICES_TOKEN": ("notices", "run"),
+}
 PRIVATE = 0o600
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -78,7 +82,7 @@ def secrets(ctx: click.Context, directory: Path, as_json: bool) -> int:
     elif made:
         echo(
             f"{environment}: {len(made)} made, {len(kept)} kept. "
-            f"{tokens.path}: owner (admin), dashboard (read)."
+            f"{tokens.path}: owner (admin), dashboard (read), notices (run)."
         )
         echo("Start with: docker compose up -d --build")
     else:

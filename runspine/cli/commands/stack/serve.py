@@ -8,7 +8,17 @@ import sys
 
 import click
 
-NAMES = ("orchestrator", "telemetry", "artifacts", "worker", "dashboard", "janitor", "launcher", "bootstrap")
+NAMES = (
+    "orchestrator",
+    "telemetry",
+    "artifacts",
+    "worker",
+    "dashboard",
+    "janitor",
+    "launcher",
+    "notices",
+    "bootstrap",
+)
 MODULES = {
     "bootstrap": "runspine.service.bootstrap",
     # A second process of the artifacts service.

@@ -15,7 +15,7 @@ from runspine.errors import RefusedError, RunNotFoundError
 from runspine.rpc.trainer_client import Client
 from runspine.spec.plain import iso_time
 
-ROLES = ("orchestrator", "worker", "artifacts", "janitor")
+ROLES = ("orchestrator", "worker", "artifacts", "janitor", "notices")
 HEADINGS = ("KEY", "ROLE", "WORKER", "EXPIRES", "STATE")
 DAY_MICROS = 86_400_000_000
 

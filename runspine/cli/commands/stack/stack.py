@@ -200,6 +200,7 @@ def _foreground(home: Path, options: StackOptions, as_json: bool) -> int:
 
 
 def _detached(home: Path, options: StackOptions, as_json: bool) -> int:
+    from runspine.cli.lookup.stack_workers import await_online
     from runspine.cli.ui.screen import echo_json
     from runspine.embedded.background import start_detached
     from runspine.embedded.home import Home
@@ -207,6 +208,7 @@ def _detached(home: Path, options: StackOptions, as_json: bool) -> int:
     progress = StartProgress(as_json)
     try:
         record = start_detached(Home.at(home), options, progress.on_event)
+        await_online(home, record)
     finally:
         progress.close()
     if as_json:

@@ -151,6 +151,8 @@ class Batcher:
     def _record(self, kind: int, batch: Batch) -> SpoolRecord:
         self._number += 1
         batch.run_id, batch.attempt, batch.number = self._run_id, self._attempt, self._number
+        if kind == STEP:
+            batch.steps.steps_before = self.tally.steps
         count_batch(self.tally, batch)
         return SpoolRecord(self._number, kind, batch.SerializeToString())
 

@@ -1,0 +1,1 @@
+"""Witnesses of the log outside of it: Merkle trees, signed tree heads, and proofs under them."""

@@ -1,0 +1,1 @@
+"""Notices: the shape of rules, and what becomes of each notice. Pure."""

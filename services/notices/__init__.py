@@ -1,0 +1,1 @@
+"""Notifies people and programs of what happens to runs, by rules."""

@@ -1,0 +1,1 @@
+"""Which notices are due, and their text. Pure."""

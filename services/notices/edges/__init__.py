@@ -1,0 +1,1 @@
+"""Loops, channels, actions, metrics."""

@@ -1,0 +1,1 @@
+"""Programs that tests start often, forked from processes that have imported them."""
