@@ -27,8 +27,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
-# How fast a busy machine runs an example is no promise of ours. The same examples each time: nights search new ones
-# (`--hypothesis-profile=search`).
+# How fast a busy machine runs an example is no promise of ours. The same examples each time: nights search
+# new ones (`--hypothesis-profile=search`).
 settings.register_profile("runspine", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("runspine")
