@@ -15,6 +15,7 @@ from runspine.eventlog.connection import NatsAccount, NatsConnection
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.streams import ensure_streams
+from tests.kit.forks.module_process import set_by_imports
 from tests.kit.servers.nats import NatsServer
 from tests.kit.servers.s3 import S3Server
 from tests.kit.worker_with_s3 import Bay, open_bay
@@ -40,6 +41,14 @@ os.environ["RUNSPINE_ENV_MODULES"] = "tests,far_envs,nowhere_to_be_found"
 if worker := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):
     first = 10_000 + int(worker) % 8 * 1_500
     os.environ["RUNSPINE_PORTS"] = f"{first}-{first + 1_499}"
+
+
+def pytest_collection_finish() -> None:
+    """Programs are forked as long as their environment is the one in which the tests began."""
+    if names := set_by_imports():
+        raise pytest.UsageError(
+            f"imports of tests set {sorted(names)}: name them in tests.kit.forks, or undo them"
+        )
 
 
 @pytest.fixture

@@ -20,6 +20,19 @@ from tests.kit.paths import ROOT
 
 # They matter only when a program is at work.
 READ_LATER = ("OMP_NUM_THREADS", "COLUMNS", "XDG_CACHE_HOME")
+# Libraries set them when they are imported or draw; in the process of the tests that is asked for by no test.
+SET_BY_LIBRARIES = (
+    "CRC32C_SW_MODE",
+    "KMP_DUPLICATE_LIB_OK",
+    "KMP_INIT_AT_FORK",
+    "MUJOCO_GL",
+    "PYGAME_HIDE_SUPPORT_PROMPT",
+    "PYOPENGL_PLATFORM",
+    "SDL_AUDIODRIVER",
+    "SDL_NO_SIGNAL_HANDLERS",
+    "SDL_VIDEODRIVER",
+    "TORCHINDUCTOR_CACHE_DIR",
+)
 
 
 class Process(Protocol):
@@ -122,7 +135,22 @@ def foreign(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+# Read before a test module is imported.
 COMMON = foreign(os.environ)
+
+
+def as_begun(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what libraries have set since the tests began."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in COMMON or name not in SET_BY_LIBRARIES or value != os.environ.get(name)
+    }
+
+
+def set_by_imports() -> set[str]:
+    """Variables that imports have set and that are not known: with them, nothing would be forked."""
+    return {name for name, _ in foreign(as_begun(os.environ)).items() ^ COMMON.items()}
 
 
 @cache
@@ -139,13 +167,14 @@ def start_module(
     directory: Path = ROOT,
 ) -> Process:
     """Start `python -m module`: forked where its libraries would see the same environment."""
+    environment = as_begun(environment)
     if foreign(environment) == COMMON:
         output = stdout.fileno() if stdout else 1
         return preloaded(module).start(arguments, environment, directory, output, stderr.fileno())
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=directory,
-        env=dict(environment),
+        env=environment,
         stdout=stdout,
         stderr=stderr,
     )
