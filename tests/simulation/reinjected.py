@@ -31,7 +31,7 @@ from runspine.eventlog.reads import READ_BATCH, SubjectReader
 from runspine.eventlog.server_errors import Verdict
 from runspine.eventlog.subjects import RUNS, stream_of
 from runspine.services.launcher.core import runs as launcher_runs
-from runspine.services.orchestrator.core import offer_plan
+from runspine.services.orchestrator.core import queues
 from runspine.services.orchestrator.core.leases import Leases
 from runspine.services.orchestrator.edges.trainer_service import TrainerServicer
 from runspine.services.worker.attempt import recovery
@@ -177,10 +177,16 @@ def stalled_beats_count() -> Iterator[None]:
     def due_command(self: Leases, run: Any, _: float, *rest: Any) -> Any:
         return before(self, run, time.monotonic(), *rest)
 
+    checked = Leases.due
+
+    def due(self: Leases, _: float) -> list[str]:
+        return checked(self, time.monotonic())
+
     def record_arrival(self: Leases, now: float) -> None:
         self.last_arrival = now
 
     with (
+        patch.object(Leases, "due", due),
         patch.object(Leases, "due_command", due_command),
         patch.object(Leases, "record_arrival", record_arrival),
     ):
@@ -200,7 +206,7 @@ def retry_by_worker_clock() -> Iterator[None]:
     with (
         patch.object(decide, "_failed", lambda run, at, _, *rest: failed(run, at, at, *rest)),
         patch.object(decide, "_lost", lambda run, at, _, *rest: lost(run, at, at, *rest)),
-        patch.object(offer_plan, "rests", rests),
+        patch.object(queues, "rests", rests),
         patch.object(single_run, "rests", rests),
         patch.object(launcher_runs, "rests", rests),
     ):

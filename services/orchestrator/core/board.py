@@ -7,10 +7,14 @@ from collections import Counter
 
 from runspine.domain.run.attempts import apply_attempt, find_attempt, newest_tracking
 from runspine.domain.run.evolve import ENDED, apply
+from runspine.domain.run.pool import pool_of
 from runspine.eventlog import Recorded
 from runspine.eventlog.admission import describe
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
+from runspine.services.orchestrator.core.changes import Changes
+from runspine.services.orchestrator.core.fleet import Fleet
 from runspine.services.orchestrator.core.registry import Registry
+from runspine.services.orchestrator.core.wait_reasons import WaitReasons
 from runspine.wire.v1.facts_pb2 import Fact, Progress, Tracking
 from runspine.wire.v1.run_pb2 import (
     QUARANTINED,
@@ -25,8 +29,6 @@ from runspine.wire.v1.run_pb2 import (
 )
 
 MIN_PREFIX = 4
-# How long a worker's reason for not claiming a run is shown after its last heartbeat.
-MAX_WAIT_REASON_AGE_MICROS = 15_000_000
 
 
 class Board:
@@ -46,12 +48,15 @@ class Board:
         # Runs that have not ended, by who submitted them; pools that runs were submitted to.
         self.active_by: Counter[str] = Counter()
         self.pools: set[str] = set()
-        self.touched: set[str] = set()
+        # Workers by pool, and which of them holds which run.
+        self.fleet = Fleet()
+        self.waits = WaitReasons()
+        # Runs of which a fact or a quarantine was applied, and runs whose worker reported other progress.
+        self.changed = Changes()
+        self.progressed = Changes()
         self.ids: list[str] = []
         self._names: dict[str, str] = {}
         self._live: dict[str, tuple[int, Progress]] = {}
-        # By run, then by worker: why it was not claimed, and when that was reported.
-        self._waiting: dict[str, dict[str, tuple[str, int]]] = {}
         # Runs on which no decision can be recorded now, with the reason.
         self.set_aside: dict[str, str] = {}
         # Quarantined subjects, and those of runs by run: no decision is made on these.
@@ -66,7 +71,8 @@ class Board:
             history = self.attempts.setdefault(key, AttemptHistory())
             for fact in recorded.commit.facts:
                 apply_attempt(history, fact)
-            self.touched.add(key)
+            self._note_holder(key)
+            self.changed.add(key)
         elif kind == "workers":
             for fact in recorded.commit.facts:
                 self._apply_worker(key, fact)
@@ -82,7 +88,7 @@ class Board:
         else:
             self.quarantines[quarantine.subject] = quarantine
         if kind in ("runs", "attempts"):
-            self.touched.add(key)
+            self.changed.add(key)
             held = self.quarantines.get(f"runs.{key}") or self.quarantines.get(f"attempts.{key}")
             if held is not None:
                 self.quarantined[key] = held
@@ -114,16 +120,20 @@ class Board:
             worker.running[:] = [attempt.run_id for attempt in beat.attempts]
             if beat.HasField("machine"):
                 worker.machine.CopyFrom(beat.machine)
+                self.fleet.measured(worker)
             del worker.cached_datasets[:]
             worker.cached_datasets.extend(beat.cached_datasets)
         for attempt in beat.attempts:
             if attempt.run_id in self.open:
-                self._live[attempt.run_id] = (attempt.attempt, attempt.progress)
+                live = (attempt.attempt, attempt.progress)
+                if self._live.get(attempt.run_id) != live:
+                    self._live[attempt.run_id] = live
+                    self.progressed.add(attempt.run_id)
         self._apply_waiting(beat, stored_at)
 
     def with_wait_reasons(self, run: Run, now: int) -> Run:
         """The run as clients see it: its reason includes why no worker claimed it, or why it is set aside."""
-        reasons = self._wait_reasons(run.id, now) if run.phase == QUEUED else {}
+        reasons = self.waits.of(run.id, now) if run.phase == QUEUED else {}
         notes = [run.reason] if run.reason else []
         if reasons:
             waits = "; ".join(f"{why} (worker {worker})" for worker, why in sorted(reasons.items()))
@@ -143,28 +153,24 @@ class Board:
             copy.quarantine.CopyFrom(held)
         return copy
 
-    def postponed(self, now: int) -> set[str]:
-        """Queued runs that a worker has seen and has no room for."""
-        return {
-            run_id
-            for run_id in self._waiting
-            if self.runs[run_id].phase == QUEUED and self._wait_reasons(run_id, now)
-        }
-
-    def _wait_reasons(self, run_id: str, now: int) -> dict[str, str]:
-        reported = self._waiting.get(run_id, {})
-        return {
-            worker: why for worker, (why, at) in reported.items() if now - at < MAX_WAIT_REASON_AGE_MICROS
-        }
-
     def _apply_waiting(self, beat: Beat, stored_at: int) -> None:
-        waiting = {each.run_id: each.reason for each in beat.waiting if each.run_id in self.open}
-        for run_id in [run_id for run_id in self._waiting if run_id not in waiting]:
-            self._waiting[run_id].pop(beat.worker_id, None)
-            if not self._waiting[run_id]:
-                del self._waiting[run_id]
-        for run_id, reason in waiting.items():
-            self._waiting.setdefault(run_id, {})[beat.worker_id] = (reason, stored_at)
+        reasons = {each.run_id: each.reason for each in beat.waiting if self._is_queued(each.run_id)}
+        pools = {run_id: pool_of(self.runs[run_id]) for run_id in reasons}
+        self.waits.report(beat.worker_id, reasons, pools, stored_at)
+
+    def _is_queued(self, run_id: str) -> bool:
+        return run_id in self.open and self.runs[run_id].phase == QUEUED
+
+    def claimed_by(self, run_id: str) -> str:
+        """The worker that holds the run now: it has claimed its current attempt, which has not ended."""
+        run, history = self.runs.get(run_id), self.attempts.get(run_id)
+        if run is None or history is None or run.phase in ENDED:
+            return ""
+        attempt = find_attempt(history, run.attempt)
+        return attempt.worker_id if attempt is not None and not attempt.HasField("exited") else ""
+
+    def _note_holder(self, run_id: str) -> None:
+        self.fleet.hold(run_id, self.claimed_by(run_id))
 
     def progress(self, run: Run) -> Progress:
         """Progress of a run: the newest report of its current attempt."""
@@ -221,7 +227,10 @@ class Board:
         self.open = {run.id for run in loaded.runs if run.phase not in ENDED}
         self.active_by = Counter(self.runs[run_id].submitted_by for run_id in self.open)
         self.pools = {run.spec.pool for run in loaded.runs}
-        self.touched = set(self.open)
+        self.fleet = Fleet(self.workers.values())
+        for run_id in self.open:
+            self._note_holder(run_id)
+            self.changed.add(run_id)
 
     def _apply_run(self, run_id: str, recorded: Recorded) -> None:
         run = self.runs.get(run_id)
@@ -232,15 +241,17 @@ class Board:
             apply(run, fact)
         run.position = recorded.sequence
         self._names[run.name] = run_id
-        self.touched.add(run_id)
+        self.changed.add(run_id)
+        self._note_holder(run_id)
         self.pools.add(run.spec.pool)
         self.active_by[run.submitted_by] += (run.phase not in ENDED) - (run_id in self.open)
         if run.phase in ENDED:
             self.open.discard(run_id)
-            self._waiting.pop(run_id, None)
             self._live.pop(run_id, None)
         else:
             self.open.add(run_id)
+        if run.phase != QUEUED:
+            self.waits.drop(run_id)
 
     def _apply_removed_folders(self, worker_id: str, fact: Fact) -> None:
         for folder in fact.folders_removed.folders:
@@ -271,11 +282,13 @@ class Board:
                         last_heard=fact.at,
                     )
                 )
+                self.fleet.update(worker)
             case "worker_offline":
                 worker.online = False
                 worker.since = fact.at
                 worker.reason = fact.worker_offline.reason
                 del worker.running[:]
+                self.fleet.update(worker)
             case "folders_removed":
                 self._apply_removed_folders(worker_id, fact)
 

@@ -33,10 +33,9 @@ class CallerLimits:
         Each has a consumer and series of its own, so only admins make new ones."""
         if scope == "admin" or pool in ("", DEFAULT_POOL) or pool in self.pools or pool in board.pools:
             return []
-        served = {name for worker in board.workers.values() for name in worker.pools}
-        if pool in served:
+        if pool in board.fleet.known_pools:
             return []
-        known = sorted({DEFAULT_POOL, *self.pools, *board.pools, *served})
+        known = sorted({DEFAULT_POOL, *self.pools, *board.pools, *board.fleet.known_pools})
         remedy = "start a worker for it, or have the operator name it in RUNSPINE_POOLS"
         return [Violation("pool", f"{not_accepted(pool, known)}. For a new pool {remedy}")]
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from runspine.domain.defaults import DEFAULT_POOL
 from runspine.errors import Violation
-from runspine.wire.v1.facts_pb2 import Capacity
-from runspine.wire.v1.run_pb2 import Worker
+from runspine.services.orchestrator.core.fleet import Fleet, Size
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 
@@ -16,17 +15,14 @@ MIB = 1 << 20
 DATASET_COPIES = 2
 
 
-def capacity_violations(spec: RunSpec, workers: Iterable[Worker]) -> list[Violation]:
+def capacity_violations(spec: RunSpec, fleet: Fleet) -> list[Violation]:
     """Resources that no online worker of the pool has; empty when no worker is online or reports a
     capacity."""
     pool = spec.pool or DEFAULT_POOL
-    online = [worker for worker in workers if worker.online and pool in worker.pools]
-    if not online or not all(worker.HasField("capacity") for worker in online):
+    sizes = fleet.pool(pool).known_sizes()
+    if not sizes or any(size.fits(spec) for size in sizes):
         return []
-    machines = [worker.capacity for worker in online]
-    if any(fits(spec, machine) for machine in machines):
-        return []
-    return list(_by_resource(spec, machines, pool)) or [
+    return list(_by_resource(spec, sizes, pool)) or [
         Violation(
             "spec.limits",
             f"no worker of pool {pool!r} has all of this at once: "
@@ -35,25 +31,16 @@ def capacity_violations(spec: RunSpec, workers: Iterable[Worker]) -> list[Violat
     ]
 
 
-def fits(spec: RunSpec, machine: Capacity) -> bool:
-    return (
-        spec.gpus <= len(machine.gpus)
-        and spec.limits.memory_mib <= machine.memory_mib
-        and spec.limits.cpus <= machine.cpus
-    )
-
-
-def disk_notices(spec: RunSpec, workers: Iterable[Worker]) -> list[str]:
+def disk_notices(spec: RunSpec, fleet: Fleet) -> list[str]:
     """What a run needs of a disk and no online worker of its pool has free now; nothing while unknown.
 
     Notices and no violations: directories of ended runs and cached datasets may be removed in time.
     """
     pool = spec.pool or DEFAULT_POOL
-    online = [worker for worker in workers if worker.online and pool in worker.pools]
-    free = [worker.machine.disk_free for worker in online if worker.machine.HasField("disk_free")]
-    if not online or len(free) < len(online):
+    serving = fleet.pool(pool)
+    if not serving.online or len(serving.disk) < serving.online:
         return []
-    most = max(free)
+    most = serving.disk.most()
     has = f"no worker of pool {pool!r} has that much free now: the most is {_mib(most)} MiB"
     notices = []
     if (needed := spec.dataset.size * DATASET_COPIES) > most:
@@ -66,15 +53,13 @@ def disk_notices(spec: RunSpec, workers: Iterable[Worker]) -> list[str]:
     return notices
 
 
-def unused_gpu_notices(spec: RunSpec, info: RunnerInfo | None, workers: Iterable[Worker]) -> list[str]:
+def unused_gpu_notices(spec: RunSpec, info: RunnerInfo | None, fleet: Fleet) -> list[str]:
     """Whether a training that could use a GPU asks for none although workers of its pool have some."""
     if info is None or not info.uses_gpu or info.takes_command or spec.gpus or spec.mode not in (0, TRAIN):
         return []
     if "cuda" in spec.params and not spec.params["cuda"].boolean:
         return []
-    pool = spec.pool or DEFAULT_POOL
-    serving = (worker for worker in workers if worker.online and pool in worker.pools)
-    with_gpu = next((worker.id for worker in serving if worker.capacity.gpus), "")
+    with_gpu = next(iter(fleet.pool(spec.pool or DEFAULT_POOL).with_gpus), "")
     threads = max(1, int(spec.limits.cpus))
     count = "1 thread" if threads == 1 else f"{threads} threads"
     notice = (
@@ -88,17 +73,17 @@ def _mib(size: int) -> str:
     return f"{size // MIB:,}"
 
 
-def _by_resource(spec: RunSpec, machines: list[Capacity], pool: str) -> Iterable[Violation]:
+def _by_resource(spec: RunSpec, sizes: list[Size], pool: str) -> Iterable[Violation]:
     where = f"of pool {pool!r}"
-    gpus = max(len(machine.gpus) for machine in machines)
+    gpus = max(size.gpus for size in sizes)
     if spec.gpus > gpus:
         has = f"the most any has is {gpus}" if gpus else "none has a GPU"
         yield Violation("spec.gpus", f"{spec.gpus} is more than any worker {where} has: {has}")
-    memory = max(machine.memory_mib for machine in machines)
+    memory = max(size.memory_mib for size in sizes)
     if spec.limits.memory_mib > memory:
         what = f"{spec.limits.memory_mib:,} is more than any worker {where} has: the most is {memory:,} MiB"
         yield Violation("spec.limits.memory_mib", what)
-    cpus = max(machine.cpus for machine in machines)
+    cpus = max(size.cpus for size in sizes)
     if spec.limits.cpus > cpus:
         what = f"{spec.limits.cpus:g} is more than any worker {where} has: the most is {cpus:g} cores"
         yield Violation("spec.limits.cpus", what)

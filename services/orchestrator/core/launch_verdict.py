@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from runspine.errors import Violation
-from runspine.services.orchestrator.core.capacity import fits
+from runspine.services.orchestrator.core.fleet import Fleet
 from runspine.wire.v1.preflight_pb2 import (
     PREFLIGHT_READY,
     PREFLIGHT_UNKNOWN,
@@ -16,7 +16,7 @@ from runspine.wire.v1.preflight_pb2 import (
     PreflightReply,
     PreflightRequest,
 )
-from runspine.wire.v1.run_pb2 import Run, Worker
+from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import EVALUATE, RunSpec
 
 # Fields that change nothing about a launch: runs that differ in these share an answer.
@@ -90,22 +90,9 @@ def launch_digest(request: PreflightRequest) -> bytes:
     return hashlib.sha256(relevant.SerializeToString(deterministic=True)).digest()
 
 
-def fitting_workers(spec: RunSpec, workers: Iterable[Worker]) -> list[Worker]:
-    """Workers that may claim the run and have its runner: ready ones first, then those with a free slot."""
-    found = [
-        (bool(info.not_ready), len(worker.running) >= worker.slots, worker.id, worker)
-        for worker in workers
-        if worker.online and spec.pool in worker.pools
-        for info in worker.runners
-        if info.name == spec.runner and (not worker.HasField("capacity") or fits(spec, worker.capacity))
-    ]
-    return [entry[3] for entry in sorted(found, key=lambda entry: entry[:3])]
-
-
-def unanswered(spec: RunSpec, workers: Iterable[Worker], now: int) -> LaunchVerdict:
+def unanswered(spec: RunSpec, fleet: Fleet, now: int) -> LaunchVerdict:
     """The verdict when there is nobody to ask."""
-    serving = [worker for worker in workers if worker.online and spec.pool in worker.pools]
-    if not serving:
+    if not fleet.pool(spec.pool).online:
         return unknown(f"no worker serves pool {spec.pool!r} now", now)
     return unknown(f"no worker of pool {spec.pool!r} has runner {spec.runner!r} and room for the run", now)
 

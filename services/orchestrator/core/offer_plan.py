@@ -1,14 +1,10 @@
-"""Order of waiting runs, and the offers to publish and to withdraw on the WORK stream. Pure."""
+"""The offers to publish and to withdraw on the WORK stream. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from runspine.domain.defaults import DEFAULT_POOL
-from runspine.domain.run.attempts import find_attempt
-from runspine.domain.run.rest import rests
-from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Offer, Run
+from runspine.wire.v1.run_pb2 import Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,37 +17,10 @@ class PostedOffer:
 
 @dataclass(frozen=True, slots=True)
 class OfferPlan:
-    """Sequences to withdraw from the WORK stream, and offers to publish on it."""
+    """Offers to withdraw from the WORK stream, and offers to publish on it."""
 
-    withdraw: list[int]
+    withdraw: list[PostedOffer]
     publish: list[Offer]
-
-
-def pool_of(run: Run) -> str:
-    return run.spec.pool or DEFAULT_POOL
-
-
-def waiting_runs(runs: Iterable[Run], attempts: dict[str, AttemptHistory], now: int) -> dict[str, list[Run]]:
-    """Queued runs without a claim, by pool, in order of priority and then of time."""
-    pools: dict[str, list[Run]] = {}
-    for run in runs:
-        if run.phase != QUEUED or rests(run, now):
-            continue
-        history = attempts.get(run.id)
-        if history is not None and find_attempt(history, run.attempt) is not None:
-            continue
-        pools.setdefault(pool_of(run), []).append(run)
-    for queue in pools.values():
-        queue.sort(key=lambda run: (-run.priority, run.queued_at, run.id))
-    return pools
-
-
-def head_offers(pool: str, queue: list[Run], window: int) -> list[Offer]:
-    """The offers that should be on the stream, in order: only the first, so that priorities can still
-    change."""
-    return [
-        Offer(run_id=run.id, attempt=run.attempt, pool=pool, priority=run.priority) for run in queue[:window]
-    ]
 
 
 def plan_offers(wanted: list[Offer], posted: list[PostedOffer]) -> OfferPlan:
@@ -60,12 +29,13 @@ def plan_offers(wanted: list[Offer], posted: list[PostedOffer]) -> OfferPlan:
     Workers receive offers in the order of the stream, so existing offers are kept only as far as they are a
     prefix of the wanted ones.
     """
-    kept, withdraw = 0, []
+    withdraw: list[PostedOffer] = []
+    kept = 0
     for entry in posted:
         if kept < len(wanted) and _same(entry.offer, wanted[kept]):
             kept += 1
         else:
-            withdraw.append(entry.sequence)
+            withdraw.append(entry)
     return OfferPlan(withdraw, wanted[kept:])
 
 

@@ -24,7 +24,6 @@ from runspine.services.orchestrator.core.launch_verdict import (
     LaunchAnswer,
     LaunchVerdict,
     answer_of,
-    fitting_workers,
     launch_digest,
     launch_request,
     result_of,
@@ -33,7 +32,6 @@ from runspine.services.orchestrator.core.launch_verdict import (
 )
 from runspine.services.orchestrator.edges.metrics import LAUNCH_CHECKS
 from runspine.wire.v1.preflight_pb2 import PreflightReply
-from runspine.wire.v1.run_pb2 import Worker
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 log = structlog.get_logger()
@@ -87,22 +85,21 @@ class LaunchChecks:
 
     async def check(self, spec: RunSpec) -> LaunchVerdict:
         """What is known about the launch of a spec with all its defaults, within WAIT_SECONDS."""
-        workers = self._board.workers.values()
-        fitting = fitting_workers(spec, workers)[:MAX_ASKED]
+        fleet = self._board.fleet
+        fitting = fleet.pool(spec.pool).that_could_launch(spec, MAX_ASKED)
         if not fitting:
-            found = unanswered(spec, workers, now_micros())
+            found = unanswered(spec, fleet, now_micros())
         else:
             found = verdict(await self._ask_all(spec, fitting), now_micros())
         LAUNCH_CHECKS.labels(result_of(found)).inc()
         return found
 
-    async def _ask_all(self, spec: RunSpec, fitting: list[Worker]) -> list[LaunchAnswer]:
+    async def _ask_all(self, spec: RunSpec, fitting: list[str]) -> list[LaunchAnswer]:
         request = launch_request(spec, self._board.runs)
         digest, payload = launch_digest(request), request.SerializeToString()
         until = time.monotonic() + WAIT_SECONDS
         answers: list[LaunchAnswer] = []
-        for group in (fitting[:FIRST_ASKED], fitting[FIRST_ASKED:]):
-            names = [worker.id for worker in group]
+        for names in (fitting[:FIRST_ASKED], fitting[FIRST_ASKED:]):
             answers += await self._answers([(name, digest) for name in names], payload, until)
             if any(answer.kind is Answered.READY for answer in answers):
                 break

@@ -103,7 +103,7 @@ class BoardCollector(Collector):
             if phase not in ("COMPLETED", "FAILED", "CANCELLED"):
                 phases.add_metric([phase.lower()], count)
         workers = GaugeMetricFamily("runspine_workers", "Workers", labels=["state"])
-        online = sum(worker.online for worker in list(self._board.workers.values()))
+        online = self._board.fleet.online
         workers.add_metric(["online"], online)
         workers.add_metric(["offline"], len(self._board.workers) - online)
         runs = GaugeMetricFamily(

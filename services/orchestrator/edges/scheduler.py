@@ -13,7 +13,6 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from runspine.clock import now_micros
-from runspine.domain.defaults import DEFAULT_POOL
 from runspine.domain.run import RunRefusedError, decide, fold
 from runspine.domain.run.attempts import find_attempt, got_further
 from runspine.domain.run.commands import Command, GiveUp
@@ -27,14 +26,9 @@ from runspine.eventlog.subjects import BEATS, ECHO, beat_subject, run_subject
 from runspine.eventlog.tail import Delivery, Tail
 from runspine.services.orchestrator.core.board import Board
 from runspine.services.orchestrator.core.leases import Leases, LeaseTimeouts
-from runspine.services.orchestrator.core.offer_plan import (
-    head_offers,
-    plan_offers,
-    pool_of,
-    waiting_runs,
-)
 from runspine.services.orchestrator.core.reactions import react
 from runspine.services.orchestrator.edges import metrics
+from runspine.services.orchestrator.edges.dispatch import Dispatcher
 from runspine.services.orchestrator.edges.offers import OfferStream
 from runspine.services.orchestrator.edges.set_aside import SetAsideRuns
 from runspine.wire.v1.run_pb2 import Beat, Run
@@ -63,15 +57,17 @@ class Scheduler:
         self._link = link
         self._board = board
         self._projector = projector
-        self._offers = offers
+        self._dispatcher = Dispatcher(board, projector, offers, window)
         self._timeouts = timeouts
-        self._window = window
         self._leases = Leases(time.monotonic())
         self._last_arrival = time.monotonic()
         metrics.HEARTBEAT_GAP.set_function(lambda: time.monotonic() - self._last_arrival)
         self._turns = asyncio.Semaphore(MAX_CONCURRENT_COMMANDS)
         self._busy: set[str] = set()
         self._set_aside = SetAsideRuns(board)
+        # Runs to react to, and runs whose lease may begin or end.
+        self._touched = board.changed.reader(board.open)
+        self._lease_changes = board.changed.reader(board.open)
 
     async def command(self, run_id: str, command: Command) -> Handled[Run]:
         """Decide on the newest history of a run and append the facts."""
@@ -91,8 +87,15 @@ class Scheduler:
             if beat is None:
                 metrics.HEARTBEATS_UNREADABLE.inc()
                 continue
-            self._leases.record_heartbeat(beat, now)
+            self._record_heartbeat(beat, now)
             self._board.apply_heartbeat(beat, delivery.stored_at)
+
+    def _record_heartbeat(self, beat: Beat, now: float) -> None:
+        """Of the current attempts of open runs alone: any worker may report any attempt."""
+        for each in beat.attempts:
+            run = self._board.runs.get(each.run_id)
+            if run is not None and run.attempt == each.attempt and run.id in self._board.open:
+                self._leases.record_heartbeat(run.id, each.attempt, now)
 
     async def _restart_leases(self) -> None:
         self._leases.restart(time.monotonic())
@@ -101,8 +104,7 @@ class Scheduler:
         """Record starts and exits that workers reported, for each run as soon as its state changes."""
         async with asyncio.TaskGroup() as group:
             async for _ in self._projector.moves(TICK_SECONDS):
-                touched, self._board.touched = self._board.touched, set()
-                for run_id in touched | self._set_aside.due(time.monotonic()):
+                for run_id in self._touched.take() | self._set_aside.due(time.monotonic()):
                     run = self._board.runs.get(run_id)
                     if run is None:
                         continue
@@ -111,22 +113,27 @@ class Scheduler:
                         await self._submit(group, run_id, command)
 
     async def run_leases(self) -> None:
-        """Check every lease once a second, while heartbeats can arrive."""
+        """Once a second, check leases that may have run out, while heartbeats can arrive."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(TICK_SECONDS)
                 if not await self._publish_echo():
                     self._leases.restart(time.monotonic())
                     continue
-                self._leases.forget(self._board.open)
                 now, at = self._leases.last_arrival, now_micros()
-                for run_id in list(self._board.open):
-                    command = self._leases.due_command(self._board.runs[run_id], now, at, self._timeouts)
-                    if isinstance(command, GiveUp):
-                        command = replace(command, got_further=self._got_further(run_id, command.attempt))
-                    if command is not None:
-                        log.info("lease.verdict", run_id=run_id, verdict=type(command).__name__)
-                        await self._submit(group, run_id, command)
+                for run_id in self._lease_changes.take():
+                    self._leases.track(self._board.runs.get(run_id, Run(id=run_id)), now)
+                for run_id in self._leases.due(now):
+                    await self._check_lease(group, self._board.runs[run_id], now, at)
+
+    async def _check_lease(self, group: asyncio.TaskGroup, run: Run, now: float, at: int) -> None:
+        command = self._leases.due_command(run, now, at, self._timeouts)
+        self._leases.check_again(run, now, TICK_SECONDS, self._timeouts)
+        if isinstance(command, GiveUp):
+            command = replace(command, got_further=self._got_further(run.id, command.attempt))
+        if command is not None:
+            log.info("lease.verdict", run_id=run.id, verdict=type(command).__name__)
+            await self._submit(group, run.id, command)
 
     def _got_further(self, run_id: str, attempt: int) -> bool:
         history = self._board.attempts.get(run_id)
@@ -145,55 +152,12 @@ class Scheduler:
 
     async def run_offers(self) -> None:
         """Keep the first runs of each pool on the WORK stream."""
-        async for _ in self._projector.moves(TICK_SECONDS):
-            began = time.monotonic()
-            try:
-                await self._offer()
-            except (NatsUnreachableError, UnknownOutcomeError) as error:
-                log.warning("offers.later", error=str(error))
-                await asyncio.sleep(TICK_SECONDS / 4)
-            except ServerRefusedError as error:
-                _offers_refused(error)
-                await asyncio.sleep(TICK_SECONDS)
-            # A long queue takes long to order; that must not keep everything else waiting.
-            await asyncio.sleep(max(0.002, 2 * (time.monotonic() - began)))
-
-    async def _offer(self) -> None:
-        board = self._board
-        served = {DEFAULT_POOL}
-        served.update(pool for worker in board.workers.values() if worker.online for pool in worker.pools)
-        # The stream is read first: when an offer is gone from it, the board already holds the claim.
-        posted = await self._offers.posted()
-        open_runs = (
-            board.runs[run_id]
-            for run_id in board.open
-            if run_id not in board.set_aside and run_id not in board.quarantined
-        )
-        pools = waiting_runs(open_runs, board.attempts, now_micros())
-        for pool in served | pools.keys():
-            try:
-                await self._offers.ensure_pool(pool)
-            except ServerRefusedError as error:
-                _offers_refused(error, pool)
-        # Runs that no worker has room for must not block those behind them.
-        postponed = board.postponed(now_micros())
-        metrics.set_queue_depths({pool: len(queue) for pool, queue in pools.items()}, served)
-        for pool in pools.keys() | posted.keys():
-            queue = pools.get(pool, [])
-            window = self._window + sum(pool_of(board.runs[run_id]) == pool for run_id in postponed)
-            changes = plan_offers(head_offers(pool, queue, window), posted.get(pool, []))
-            try:
-                for sequence in changes.withdraw:
-                    await self._offers.withdraw(sequence)
-                for offer in changes.publish:
-                    await self._offers.post(offer)
-            except ServerRefusedError as error:
-                _offers_refused(error, pool)
+        await self._dispatcher.run()
 
     async def _submit(self, group: asyncio.TaskGroup, run_id: str, command: Command) -> None:
         """Carry a command out concurrently with others, one at a time for each run."""
         if run_id in self._busy:
-            self._board.touched.add(run_id)
+            self._touched.add(run_id)
             return
         if run_id in self._board.quarantined or self._set_aside.holds(run_id, time.monotonic()):
             return
@@ -209,7 +173,7 @@ class Scheduler:
             self._set_aside.discard(run_id)
         except (ConflictError, UnknownOutcomeError, NatsUnreachableError) as error:
             log.warning("run.later", run_id=run_id, error=str(error))
-            self._board.touched.add(run_id)
+            self._touched.add(run_id)
         except (CorruptError, ServerRefusedError, MessageTooLargeError) as error:
             self._set_aside.add(run_id, error, time.monotonic())
         except RunRefusedError as error:
@@ -226,8 +190,3 @@ def _parse_beat(delivery: Delivery) -> Beat | None:
     except DecodeError:
         return None
     return beat if delivery.message.subject == beat_subject(beat.worker_id) else None
-
-
-def _offers_refused(error: ServerRefusedError, pool: str = "") -> None:
-    metrics.OFFERS_REFUSED.inc()
-    log.error("offers.refused", pool=pool, error=str(error))

@@ -22,7 +22,7 @@ class SetAsideRuns:
 
     def __init__(self, board: Board) -> None:
         self._reasons = board.set_aside
-        self._open = board.open
+        self._board = board
         self._until: dict[str, float] = {}
 
     def add(self, run_id: str, error: Exception, now: float) -> None:
@@ -30,6 +30,7 @@ class SetAsideRuns:
         if self._reasons.get(run_id) != reason:
             log.error("run.set_aside", run_id=run_id, error=str(error))
         self._reasons[run_id] = reason
+        self._board.changed.add(run_id)
         self._until[run_id] = now + RETRY_SECONDS
         metrics.SET_ASIDE.set(len(self._reasons))
 
@@ -41,10 +42,11 @@ class SetAsideRuns:
         """A decision on the run was recorded, or it has ended."""
         if self._until.pop(run_id, None) is not None:
             del self._reasons[run_id]
+            self._board.changed.add(run_id)
             metrics.SET_ASIDE.set(len(self._reasons))
 
     def due(self, now: float) -> set[str]:
         """Runs to try again."""
-        for run_id in [run_id for run_id in self._until if run_id not in self._open]:
+        for run_id in [run_id for run_id in self._until if run_id not in self._board.open]:
             self.discard(run_id)
         return {run_id for run_id, until in self._until.items() if until <= now}

@@ -35,7 +35,6 @@ from runspine.services.orchestrator.core.capacity import (
 from runspine.services.orchestrator.core.gpu_rules import gpu_notices, gpu_violations
 from runspine.services.orchestrator.core.launch_verdict import unknown
 from runspine.services.orchestrator.core.listing import list_runs
-from runspine.services.orchestrator.core.runner_catalog import known_runners
 from runspine.services.orchestrator.core.spec_rules import (
     label_violations,
     violations,
@@ -76,7 +75,7 @@ class TrainerCalls:
 
     def runners(self) -> dict[str, RunnerInfo]:
         """Runners that workers report, and those installed in this process."""
-        return known_runners(self.installed, self.board.workers.values())
+        return self.board.fleet.catalog.known(self.installed)
 
 
 @translate_errors
@@ -270,21 +269,21 @@ class TrainerServicer(TrainerServiceServicer):
         pools = self._trainer.limits.pool_violations(board, spec.pool, caller_scope.get())
         notify = await self._trainer.notices.violations(spec)
         found = [*violations(spec, runners), *missing, *gpu_violations(spec), *pools, *notify]
-        found = found or capacity_violations(spec, board.workers.values())
+        found = found or capacity_violations(spec, board.fleet)
         if found:
             raise InvalidInputError(found)
         return with_defaults(spec, runners)
 
     def _notices(self, spec: RunSpec) -> list[str]:
-        workers = [w for w in self._trainer.board.workers.values() if w.online and spec.pool in w.pools]
+        fleet = self._trainer.board.fleet
+        serving = fleet.pool(spec.pool)
         notices = gpu_notices(spec)
-        if not workers:
+        if not serving.online:
             return [*notices, f"no worker serves pool {spec.pool!r} now: the run will wait"]
-        ready = [w for w in workers for info in w.runners if info.name == spec.runner and not info.not_ready]
-        if not ready:
+        if not serving.ready[spec.runner]:
             notices.append(f"no worker of pool {spec.pool!r} has runner {spec.runner!r} ready")
         info = self._trainer.runners().get(spec.runner)
-        return (notices or unused_gpu_notices(spec, info, workers)) + disk_notices(spec, workers)
+        return (notices or unused_gpu_notices(spec, info, fleet)) + disk_notices(spec, fleet)
 
     async def _find(self, text: str) -> Run:
         found = self._trainer.board.find(text)

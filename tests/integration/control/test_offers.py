@@ -29,7 +29,7 @@ async def test_an_offer_that_was_withdrawn_can_be_posted_again_at_once(connect: 
         await offers.post(SECOND)
         assert await standing(offers) == ["r1", "r2"]
         for entry in (await offers.posted())["default"]:
-            await offers.withdraw(entry.sequence)
+            await offers.withdraw([entry])
     # Also by one that has just been started.
     again = await opened(connect)
     assert await standing(again) == []

@@ -6,12 +6,12 @@ import pytest
 
 from runspine.domain.run import decide, fold
 from runspine.domain.run.commands import Submit
+from runspine.services.orchestrator.core.fleet import Fleet
 from runspine.services.orchestrator.core.launch_verdict import (
     MAX_REPLY_BYTES,
     Answered,
     LaunchAnswer,
     answer_of,
-    fitting_workers,
     launch_digest,
     launch_request,
     result_of,
@@ -90,7 +90,7 @@ def test_a_reply_that_is_too_large_to_keep_is_no_answer() -> None:
 
 def test_workers_that_may_claim_the_run_are_asked_ready_ones_first() -> None:
     workers = [
-        worker("busy", running=["r"]),
+        worker("busy"),
         worker("unready", runners=[RunnerInfo(name="builtin", not_ready="no torch")]),
         worker("free"),
         worker("other-pool", pools=["gpu"]),
@@ -98,13 +98,16 @@ def test_workers_that_may_claim_the_run_are_asked_ready_ones_first() -> None:
         worker("other-runner", runners=[RunnerInfo(name="sb3")]),
         worker("small", capacity=Capacity(cpus=1, memory_mib=100)),
     ]
-    asked = fitting_workers(spec(limits=Limits(memory_mib=500)), workers)
-    assert [each.id for each in asked] == ["free", "busy", "unready"]
+    fleet = Fleet(workers)
+    fleet.hold("r", "busy")
+    asked = fleet.pool("default").that_could_launch(spec(limits=Limits(memory_mib=500)), 16)
+    assert asked == ["free", "busy", "unready"]
+    assert fleet.pool("default").that_could_launch(spec(), 2) == ["free", "small"]
 
 
 def test_with_nobody_to_ask_the_reason_names_pool_or_runner() -> None:
-    assert "no worker serves pool 'default'" in unanswered(spec(), [], 1).preflight.reason
-    strangers = [worker("w", runners=[])]
+    assert "no worker serves pool 'default'" in unanswered(spec(), Fleet(), 1).preflight.reason
+    strangers = Fleet([worker("w", runners=[])])
     assert "has runner 'builtin'" in unanswered(spec(), strangers, 1).preflight.reason
 
 

@@ -7,8 +7,8 @@ from runspine.services.orchestrator.core.capacity import (
     disk_notices,
     unused_gpu_notices,
 )
+from runspine.services.orchestrator.core.fleet import Fleet
 from runspine.services.orchestrator.core.gpu_rules import gpu_notices, gpu_violations
-from runspine.services.orchestrator.core.runner_catalog import known_runners
 from runspine.services.orchestrator.core.spec_rules import violations, with_defaults
 from runspine.wire.v1.facts_pb2 import Capacity
 from runspine.wire.v1.run_pb2 import MachineStatus, Worker
@@ -168,20 +168,20 @@ WITH_GPU = worker("gpu", memory_mib=4000, gpus=["0"])
     ],
 )
 def test_a_run_that_no_worker_could_ever_hold_is_refused(wanted: RunSpec, field: str, reports: str) -> None:
-    found = capacity_violations(wanted, [SMALL, WITH_GPU])
+    found = capacity_violations(wanted, Fleet([SMALL, WITH_GPU]))
     assert [v.field for v in found] == [field]
     assert reports in found[0].message
 
 
 def test_a_run_is_not_refused_for_workers_of_other_pools_or_for_want_of_any() -> None:
     wanted = spec(gpus=1)
-    assert [v.message for v in capacity_violations(wanted, [SMALL])] == [
+    assert [v.message for v in capacity_violations(wanted, Fleet([SMALL]))] == [
         "1 is more than any worker of pool 'default' has: none has a GPU"
     ]
-    assert capacity_violations(wanted, []) == []
-    assert capacity_violations(wanted, [worker("w", online=False), worker("v", pools=("gpu",))]) == []
-    assert capacity_violations(wanted, [SMALL, WITH_GPU]) == []
-    assert capacity_violations(wanted, [SMALL, Worker(id="old", pools=["default"], online=True)]) == []
+    assert capacity_violations(wanted, Fleet([])) == []
+    assert capacity_violations(wanted, Fleet([worker("w", online=False), worker("v", pools=("gpu",))])) == []
+    assert capacity_violations(wanted, Fleet([SMALL, WITH_GPU])) == []
+    assert capacity_violations(wanted, Fleet([SMALL, Worker(id="old", pools=["default"], online=True)])) == []
 
 
 def with_disk(name: str, free_mib: int | None, pool: str = "default") -> Worker:
@@ -215,24 +215,24 @@ def test_a_run_that_needs_more_disk_than_any_worker_has_free_is_noticed(
     wanted: RunSpec, notices: list[str]
 ) -> None:
     workers = [with_disk("a", 1000), with_disk("b", 2000), with_disk("c", 90_000, pool="far")]
-    assert disk_notices(wanted, workers) == notices
+    assert disk_notices(wanted, Fleet(workers)) == notices
     # One that reports no disk may have enough.
-    assert disk_notices(wanted, [*workers, with_disk("old", None)]) == []
-    assert disk_notices(wanted, []) == []
+    assert disk_notices(wanted, Fleet([*workers, with_disk("old", None)])) == []
+    assert disk_notices(wanted, Fleet([])) == []
 
 
 def test_a_training_on_the_cpu_next_to_an_idle_gpu_is_noticed() -> None:
     info = RunnerInfo(name="script", uses_gpu=True)
-    (notice,) = unused_gpu_notices(spec(limits=Limits(cpus=2)), info, [SMALL, WITH_GPU])
+    (notice,) = unused_gpu_notices(spec(limits=Limits(cpus=2)), info, Fleet([SMALL, WITH_GPU]))
     assert notice == (
         "gpus is 0: it trains on the CPU with 2 threads (limits.cpus), and worker gpu has a GPU. "
         "Set gpus: 1 to use it"
     )
-    assert unused_gpu_notices(spec(), info, [SMALL]) == []
-    assert unused_gpu_notices(spec(gpus=1), info, [WITH_GPU]) == []
-    assert unused_gpu_notices(spec(params={"cuda": Value(boolean=False)}), info, [WITH_GPU]) == []
-    assert unused_gpu_notices(spec(mode=EVALUATE), info, [WITH_GPU]) == []
-    assert unused_gpu_notices(spec(), RunnerInfo(uses_gpu=True, takes_command=True), [WITH_GPU]) == []
+    assert unused_gpu_notices(spec(), info, Fleet([SMALL])) == []
+    assert unused_gpu_notices(spec(gpus=1), info, Fleet([WITH_GPU])) == []
+    assert unused_gpu_notices(spec(params={"cuda": Value(boolean=False)}), info, Fleet([WITH_GPU])) == []
+    assert unused_gpu_notices(spec(mode=EVALUATE), info, Fleet([WITH_GPU])) == []
+    assert unused_gpu_notices(spec(), RunnerInfo(uses_gpu=True, takes_command=True), Fleet([WITH_GPU])) == []
 
 
 def test_max_episodes_is_for_trainings() -> None:
@@ -252,7 +252,7 @@ GYM = RunnerInfo(name="builtin", modes=[TRAIN], open_envs=True)
 
 def worker_with(*envs: str, online: bool = True, not_ready: str = "") -> Worker:
     info = RunnerInfo(name="builtin", modes=[TRAIN], open_envs=True, envs=envs, not_ready=not_ready)
-    return Worker(id=f"w{len(envs)}", online=online, runners=[info])
+    return Worker(id=f"w{len(envs)}{not_ready}", online=online, runners=[info])
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def worker_with(*envs: str, online: bool = True, not_ready: str = "") -> Worker:
 def test_envs_are_known_only_when_every_ready_worker_reports_them(
     workers: list[Worker], known: list[str]
 ) -> None:
-    assert list(known_runners({"builtin": GYM}, workers)["builtin"].envs) == known
+    assert list(Fleet(workers).catalog.known({"builtin": GYM})["builtin"].envs) == known
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_runs_in_flight_are_counted_by_who_submitted_them() -> None:
 def test_only_admins_make_new_pools_and_those_in_use_go_on() -> None:
     runs, limits = BoardOfRuns(), CallerLimits(pools=frozenset({"declared"}))
     runs.submit("a", "admin", pool="launched")
-    runs.board.workers["w"] = Worker(id="w", pools=["gpu"])
+    runs.board.fleet.update(Worker(id="w", pools=["gpu"]))
     for pool in ("", "default", "declared", "launched", "gpu"):
         assert limits.pool_violations(runs.board, pool, "run") == []
     [violation] = limits.pool_violations(runs.board, "gpuu", "run")

@@ -1,0 +1,1 @@
+"""Benchmarks of the orchestrator's work per event, by the number of workers, runs and watchers."""
