@@ -29,11 +29,17 @@ from runspine.tasks import cancel_and_wait
 log = structlog.get_logger()
 
 CONNECT_RETRY_SECONDS = 0.2
+# Each connection has a pause of its own between two tries, so that a fleet does not come back at one moment.
+JITTER = (0.5, 2.5)
 CONNECT_SECONDS = 2
 REQUEST_RETRY_SECONDS = 1.5
 # The pause between two probes of a server and the wait for the answer: alone, and with others to go to.
 PROBE_SECONDS = (5.0, 5.0)
 CLUSTER_PROBE_SECONDS = (1.0, 2.0)
+
+
+# Not one of nats-server's: put into the queues of conversations after a reconnection.
+RECONNECTED = "reconnected"
 
 
 class NatsUnreachableError(Exception):
@@ -71,6 +77,8 @@ class NatsConnection:
         self._changed = asyncio.Condition()
         self._monitor: asyncio.Task[None] | None = None
         self._broken = asyncio.Event()
+        self._retry_seconds = CONNECT_RETRY_SECONDS * random.uniform(*JITTER)
+        self._conversations: set[asyncio.Queue[Msg]] = set()
         self.silence = Silence()
         self._asks = itertools.count()
         self._publishers = itertools.count()
@@ -138,7 +146,11 @@ class NatsConnection:
 
     @contextlib.asynccontextmanager
     async def conversation(self, *, numbered: bool = False) -> AsyncIterator[tuple[str, asyncio.Queue[Msg]]]:
-        """A new inbox and a queue of its messages; `numbered` subscribes to <inbox>.* instead."""
+        """A new inbox and a queue of its messages; `numbered` subscribes to <inbox>.* instead.
+
+        After a reconnection the queue gets a message with the status RECONNECTED: what was asked before may
+        never be answered.
+        """
         inbox = f"{self.account.inbox}.ask.{self.token}.{next(self._asks)}"
         arrived: asyncio.Queue[Msg] = asyncio.Queue()
 
@@ -149,9 +161,11 @@ class NatsConnection:
             subscription = await self.client.subscribe(f"{inbox}.*" if numbered else inbox, cb=keep)
         except (NatsError, ConnectionError) as error:
             raise NatsUnreachableError(str(error)) from error
+        self._conversations.add(arrived)
         try:
             yield inbox, arrived
         finally:
+            self._conversations.discard(arrived)
             with contextlib.suppress(NatsError, ConnectionError):
                 await subscription.unsubscribe()
 
@@ -200,7 +214,7 @@ class NatsConnection:
                     connect_timeout=CONNECT_SECONDS,
                     allow_reconnect=True,
                     max_reconnect_attempts=-1,
-                    reconnect_time_wait=CONNECT_RETRY_SECONDS,  # type: ignore[arg-type]
+                    reconnect_time_wait=self._retry_seconds,  # type: ignore[arg-type]
                     dont_randomize=True,
                     ping_interval=5,
                     max_outstanding_pings=2,
@@ -211,7 +225,7 @@ class NatsConnection:
                 )
             except (NatsError, OSError, TimeoutError) as error:
                 self._note(error)
-                await asyncio.sleep(CONNECT_RETRY_SECONDS)
+                await asyncio.sleep(self._retry_seconds)
             else:
                 self._client = client
                 await self._announce()
@@ -224,6 +238,10 @@ class NatsConnection:
         async with self._changed:
             self.generation += 1
             self._changed.notify_all()
+        for arrived in self._conversations:
+            arrived.put_nowait(
+                Msg(self.client, headers={"Status": RECONNECTED, "Description": "reconnected"})
+            )
 
     async def _on_error(self, error: Exception) -> None:
         self._note(error)

@@ -14,7 +14,9 @@ class OrchestratorSettings(GrpcSettings):
     lost_after: float = Field(
         60.0, gt=0, description="seconds without a heartbeat after which its attempt is given up"
     )
-    offer_window: int = Field(8, ge=1, le=1000, description="offers on the WORK stream, for each pool")
+    offer_window: int = Field(
+        8, ge=1, le=1000, description="offers on the WORK stream, for each pool, beyond its free slots"
+    )
     offer_ack_seconds: float = Field(10.0, gt=0, description="seconds a worker has to acknowledge an offer")
     stream_replicas: int = Field(1, ge=1, le=5, description="copies of each stream in a NATS cluster")
     telemetry_bytes: int = Field(4 << 30, gt=0, description="most bytes the TELEMETRY stream may hold")

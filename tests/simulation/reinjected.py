@@ -31,7 +31,7 @@ from runspine.eventlog.reads import READ_BATCH, SubjectReader
 from runspine.eventlog.server_errors import Verdict
 from runspine.eventlog.subjects import RUNS, stream_of
 from runspine.services.launcher.core import runs as launcher_runs
-from runspine.services.orchestrator.core import queues
+from runspine.services.orchestrator.core.indexes import queues
 from runspine.services.orchestrator.core.leases import Leases
 from runspine.services.orchestrator.edges.trainer_service import TrainerServicer
 from runspine.services.worker.attempt import recovery

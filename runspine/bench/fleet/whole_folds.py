@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from runspine.domain.run.attempts import find_attempt
 from runspine.domain.run.pool import pool_of
 from runspine.domain.run.rest import rests
-from runspine.services.orchestrator.core.fleet import Size
+from runspine.services.orchestrator.core.indexes.fleet import MachineSize
 from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Run, Worker
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import RunSpec
@@ -66,6 +66,6 @@ def fitting_workers(spec: RunSpec, workers: Iterable[Worker], held: Mapping[str,
         if worker.online and spec.pool in worker.pools
         for info in worker.runners
         if info.name == spec.runner
-        and (not worker.HasField("capacity") or Size.of(worker.capacity).fits(spec))
+        and (not worker.HasField("capacity") or MachineSize.of(worker.capacity).fits(spec))
     ]
     return [worker_id for _, _, worker_id in sorted(found)]

@@ -6,15 +6,15 @@ from bisect import bisect_left, insort
 from collections import Counter
 
 from runspine.domain.run.attempts import apply_attempt, find_attempt, newest_tracking
-from runspine.domain.run.evolve import ENDED, apply
+from runspine.domain.run.evolve import ENDED, UNDERWAY, apply
 from runspine.domain.run.pool import pool_of
 from runspine.eventlog import Recorded
 from runspine.eventlog.admission import describe
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
-from runspine.services.orchestrator.core.changes import Changes
-from runspine.services.orchestrator.core.fleet import Fleet
+from runspine.services.orchestrator.core.indexes.changes import Changes
+from runspine.services.orchestrator.core.indexes.fleet import Fleet
+from runspine.services.orchestrator.core.indexes.wait_reasons import WaitReasons
 from runspine.services.orchestrator.core.registry import Registry
-from runspine.services.orchestrator.core.wait_reasons import WaitReasons
 from runspine.wire.v1.facts_pb2 import Fact, Progress, Tracking
 from runspine.wire.v1.run_pb2 import (
     QUARANTINED,
@@ -45,6 +45,8 @@ class Board:
         self.workers: dict[str, Worker] = {}
         self.registry = Registry()
         self.open: set[str] = set()
+        # Runs with an attempt under way.
+        self.underway: set[str] = set()
         # Runs that have not ended, by who submitted them; pools that runs were submitted to.
         self.active_by: Counter[str] = Counter()
         self.pools: set[str] = set()
@@ -225,6 +227,7 @@ class Board:
         self.ids = sorted(self.runs)
         self._names = {run.name: run.id for run in loaded.runs}
         self.open = {run.id for run in loaded.runs if run.phase not in ENDED}
+        self.underway = {run_id for run_id in self.open if self.runs[run_id].phase in UNDERWAY}
         self.active_by = Counter(self.runs[run_id].submitted_by for run_id in self.open)
         self.pools = {run.spec.pool for run in loaded.runs}
         self.fleet = Fleet(self.workers.values())
@@ -250,6 +253,10 @@ class Board:
             self._live.pop(run_id, None)
         else:
             self.open.add(run_id)
+        if run.phase in UNDERWAY:
+            self.underway.add(run_id)
+        else:
+            self.underway.discard(run_id)
         if run.phase != QUEUED:
             self.waits.drop(run_id)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from runspine.domain.defaults import DEFAULT_POOL
 from runspine.errors import Violation
-from runspine.services.orchestrator.core.fleet import Fleet, Size
+from runspine.services.orchestrator.core.indexes.fleet import Fleet, MachineSize
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import TRAIN, RunSpec
 
@@ -73,7 +73,7 @@ def _mib(size: int) -> str:
     return f"{size // MIB:,}"
 
 
-def _by_resource(spec: RunSpec, sizes: list[Size], pool: str) -> Iterable[Violation]:
+def _by_resource(spec: RunSpec, sizes: list[MachineSize], pool: str) -> Iterable[Violation]:
     where = f"of pool {pool!r}"
     gpus = max(size.gpus for size in sizes)
     if spec.gpus > gpus:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from runspine.errors import Violation
-from runspine.services.orchestrator.core.fleet import Fleet
+from runspine.services.orchestrator.core.indexes.fleet import Fleet
 from runspine.wire.v1.preflight_pb2 import (
     PREFLIGHT_READY,
     PREFLIGHT_UNKNOWN,

@@ -16,8 +16,8 @@ from runspine.eventlog.connection import NatsUnreachableError
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.server_errors import ServerRefusedError
 from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.indexes.queues import PoolQueues
 from runspine.services.orchestrator.core.offer_plan import plan_offers
-from runspine.services.orchestrator.core.queues import PoolQueues
 from runspine.services.orchestrator.edges import metrics
 from runspine.services.orchestrator.edges.offers import OfferStream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from runspine.clock import now_micros
@@ -33,6 +33,7 @@ from runspine.services.orchestrator.core.capacity import (
     unused_gpu_notices,
 )
 from runspine.services.orchestrator.core.gpu_rules import gpu_notices, gpu_violations
+from runspine.services.orchestrator.core.indexes.progress_feed import ProgressFeed
 from runspine.services.orchestrator.core.launch_verdict import unknown
 from runspine.services.orchestrator.core.listing import list_runs
 from runspine.services.orchestrator.core.spec_rules import (
@@ -72,6 +73,11 @@ class TrainerCalls:
     caches: CacheRequests
     notices: NoticeCalls
     limits: CallerLimits = NO_LIMITS
+    # Shared by all watching clients.
+    feed: ProgressFeed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.feed = ProgressFeed(self.board)
 
     def runners(self) -> dict[str, RunnerInfo]:
         """Runners that workers report, and those installed in this process."""
@@ -150,7 +156,8 @@ class TrainerServicer(TrainerServiceServicer):
             events = watch_run(log, board, projector, run.id, request.after, request.until_end, more)
         else:
             more = more_streams(request.streams, request.positions)
-            events = watch_all(log, board, projector, request.after, request.progress, more)
+            feed = self._trainer.feed if request.progress else None
+            events = watch_all(log, board, projector, request.after, feed, more)
         async for event in events:
             yield event
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 
-from runspine.domain.run import ENDED, UNDERWAY, fold
+from runspine.domain.run import ENDED, fold
 from runspine.eventlog import EventLog, Recorded, UnknownOutcomeError
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.subjects import (
@@ -18,11 +19,15 @@ from runspine.eventlog.subjects import (
     run_subject,
 )
 from runspine.services.orchestrator.core.board import Board
+from runspine.services.orchestrator.core.indexes.progress_feed import (
+    PROGRESS_SECONDS,
+    ProgressFeed,
+    ProgressReader,
+)
 from runspine.services.orchestrator.edges.arrivals import Arrivals, WatchedStream
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.trainer_pb2 import WatchResponse
 
-PROGRESS_SECONDS = 0.5
 BOARD_TIMEOUT_SECONDS = 30.0
 # Streams that a client may watch in addition to RUNS, and the subject of a run on each.
 MORE_STREAMS = {ARTIFACTS: artifacts_subject, ATTEMPTS: attempts_subject}
@@ -85,47 +90,39 @@ async def watch_all(
     board: Board,
     projector: Projector,
     after: int,
-    progress: bool,
+    progress: ProgressFeed | None,
     more: Sequence[WatchedStream] = (),
 ) -> AsyncIterator[WatchResponse]:
-    """The facts of every run after a position, each commit with the run as it was after it or later."""
-    changes = _ProgressChanges(board)
+    """The facts of every run after a position, each commit with the run as it was after it or later; with a
+    feed, also progress."""
     loop = asyncio.get_running_loop()
-    due = loop.time() + PROGRESS_SECONDS
     async with Arrivals(log, [WatchedStream(RUNS, "runs.*", after), *more]) as arrivals:
-        while True:
-            recorded = await arrivals.next(due)
-            if recorded is None:
-                due = loop.time() + PROGRESS_SECONDS
-                for response in changes.since_last() if progress else ():
-                    yield response
-            elif not await _is_accepted(projector, recorded):
-                continue
-            elif recorded.stream == RUNS:
-                yield _event(recorded, board.runs[recorded.subject.partition(".")[2]], board)
-            else:
-                yield _other_event(recorded, board)
+        with _reading(progress) as reader:
+            due = loop.time() + PROGRESS_SECONDS
+            while True:
+                recorded = await arrivals.next(due)
+                if loop.time() >= due:
+                    due = loop.time() + PROGRESS_SECONDS
+                    for response in reader.newest(loop.time()) if reader else ():
+                        yield response
+                if recorded is None or not await _is_accepted(projector, recorded):
+                    continue
+                if recorded.stream == RUNS:
+                    yield _event(recorded, board.runs[recorded.subject.partition(".")[2]], board)
+                else:
+                    yield _other_event(recorded, board)
 
 
-class _ProgressChanges:
-    """Progress of the runs under way that has changed since the last call."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._sent: dict[str, bytes] = {}
-
-    def since_last(self) -> list[WatchResponse]:
-        current, found = {}, []
-        for run_id in sorted(self._board.open):
-            run = self._board.runs[run_id]
-            if run.phase not in UNDERWAY:
-                continue
-            response = WatchResponse(run_id=run_id, progress=self._board.progress(run))
-            current[run_id] = response.progress.SerializeToString()
-            if current[run_id] != self._sent.get(run_id):
-                found.append(response)
-        self._sent = current
-        return found
+@contextlib.contextmanager
+def _reading(feed: ProgressFeed | None) -> Iterator[ProgressReader | None]:
+    if feed is None:
+        yield None
+        return
+    reader = feed.open()
+    try:
+        yield reader
+    finally:
+        feed.close(reader)
 
 
 async def _is_accepted(projector: Projector, recorded: Recorded) -> bool:

@@ -73,6 +73,34 @@ async def test_kill_9_of_the_server_loses_nothing_that_was_acknowledged(
     assert seen == list(range(1, total + 1))
 
 
+async def test_a_reader_goes_on_with_the_new_connection(connect: Connect, nats_server: NatsServer) -> None:
+    """It does not wait for the heartbeats of a consumer that has gone with the server."""
+    writer, reader = await connect("writer", timeout=60), await connect("reader")
+    await writer.log.append("runs.a", [fact(1)], expected=Version())
+    arrived: list[int] = []
+
+    async def follow() -> None:
+        async for recorded in reader.log.follow("RUNS"):
+            arrived.append(recorded.sequence)
+
+    follower = asyncio.create_task(follow())
+    while not arrived:
+        await asyncio.sleep(0.01)
+    generation = reader.link.generation
+    nats_server.kill()
+    nats_server.start()
+    assert await reader.link.changed_since(generation, 60)
+    reconnected = time.monotonic()
+    _, version = await writer.log.read("runs.a")
+    await writer.log.append("runs.a", [fact(2)], expected=version)
+    async with asyncio.timeout(60):
+        while len(arrived) < 2:
+            await asyncio.sleep(0.01)
+    seconds = time.monotonic() - reconnected
+    follower.cancel()
+    assert seconds < 2.5, "less than three heartbeats"
+
+
 async def test_an_append_to_a_frozen_server_is_unknown_and_its_retry_is_stored_once(
     connect: Connect, nats_server: NatsServer
 ) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from runspine.services.orchestrator.edges.offers import OfferStream
+from runspine.eventlog.api import ask
+from runspine.eventlog.subjects import WORK
+from runspine.services.orchestrator.edges.offers import MAX_WAITING, OfferStream
+from runspine.tasks import cancel_and_wait
 from runspine.wire.v1.run_pb2 import Offer
+from tests.kit.played_worker import until_async
 
 Connect = Callable[..., Awaitable[Any]]
 FIRST, SECOND = (Offer(run_id=run_id, attempt=1, pool="default", priority=50) for run_id in ("r1", "r2"))
@@ -44,3 +49,64 @@ async def test_two_who_see_the_same_stream_post_an_offer_once(connect: Connect) 
     await one.post(FIRST)
     await other.post(FIRST)
     assert await standing(one) == ["r2", "r1"]
+
+
+async def test_a_pool_of_an_earlier_release_gets_a_consumer_for_more_idle_workers(connect: Connect) -> None:
+    client = await connect("orchestrator")
+    config = {"durable_name": "pool-default", "filter_subject": "work.default.>", "ack_policy": "explicit"}
+    verb = f"CONSUMER.DURABLE.CREATE.{WORK}.pool-default"
+    before = await ask(client.link, verb, {"stream_name": WORK, "config": config})
+    assert before["config"]["max_waiting"] == 512
+    offers = OfferStream(client.link, client.publisher, 15.0)
+    await offers.post(FIRST)
+    await offers.ensure_pool("default")
+    after = await ask(client.link, f"CONSUMER.INFO.{WORK}.pool-default", {})
+    assert (after["config"]["max_waiting"], after["num_pending"]) == (MAX_WAITING, 1)
+    again = await opened(connect)
+    await again.ensure_pool("default")
+    same = await ask(client.link, f"CONSUMER.INFO.{WORK}.pool-default", {})
+    assert same["created"] == after["created"], "only an outdated consumer is made again"
+
+
+async def test_more_idle_workers_wait_than_the_server_allows_by_default(connect: Connect) -> None:
+    offers = await opened(connect)
+    await offers.ensure_pool("default")
+    fleet = await connect("fleet")
+    refused: list[str] = []
+
+    async def idle() -> None:
+        async with fleet.link.conversation() as (inbox, arrived):
+            body = b'{"batch": 1, "expires": 30000000000}'
+            await fleet.link.publish(f"$JS.API.CONSUMER.MSG.NEXT.{WORK}.pool-default", body, inbox)
+            message = await arrived.get()
+            refused.append((message.headers or {}).get("Status", message.subject))
+
+    waiting = [asyncio.create_task(idle()) for _ in range(700)]
+
+    async def asked() -> int:
+        info = await ask(fleet.link, f"CONSUMER.INFO.{WORK}.pool-default", {})
+        return int(info["num_waiting"])
+
+    await until_async(asked, 700)
+    assert refused == []
+    await cancel_and_wait(*waiting)
+
+
+async def test_offers_are_posted_together_in_order_and_known_without_reading(connect: Connect) -> None:
+    offers = await opened(connect)
+    await offers.posted()
+    many = [Offer(run_id=f"r{n:03d}", attempt=1, pool="default", priority=50) for n in range(100)]
+    await offers.post(*many)
+    known = [entry.offer.run_id for entry in offers.standing()["default"]]
+    assert known == await standing(offers) == [offer.run_id for offer in many]
+    offers.claimed({("r000", 1), ("r002", 1), ("r003", 2)})
+    assert len(offers.standing()["default"]) == 98
+    entries = offers.standing()["default"][:50]
+    await offers.withdraw(entries)
+    assert next(entry.offer.run_id for entry in offers.standing()["default"]) == "r052"
+    # An offer that another orchestrator withdrew meanwhile is posted again as a new message.
+    other = await opened(connect, "other")
+    await other.withdraw((await other.posted())["default"])
+    await offers.posted()
+    await offers.post(many[60])
+    assert await standing(other) == ["r060"]

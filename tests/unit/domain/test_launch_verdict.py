@@ -6,7 +6,7 @@ import pytest
 
 from runspine.domain.run import decide, fold
 from runspine.domain.run.commands import Submit
-from runspine.services.orchestrator.core.fleet import Fleet
+from runspine.services.orchestrator.core.indexes.fleet import Fleet
 from runspine.services.orchestrator.core.launch_verdict import (
     MAX_REPLY_BYTES,
     Answered,

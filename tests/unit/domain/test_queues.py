@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runspine.bench.fleet.whole_folds import waiting_runs
-from runspine.services.orchestrator.core.queues import PoolQueues
-from runspine.services.orchestrator.core.sorted_keys import MAX_CHUNK, SortedKeys
-from runspine.services.orchestrator.core.wait_reasons import MAX_AGE_MICROS, WaitReasons
+from runspine.services.orchestrator.core.indexes.queues import PoolQueues
+from runspine.services.orchestrator.core.indexes.sorted_keys import MAX_CHUNK, SortedKeys
+from runspine.services.orchestrator.core.indexes.wait_reasons import MAX_AGE_MICROS, WaitReasons
 from runspine.wire.v1.run_pb2 import COMPLETED, QUEUED, RUNNING, Attempt, AttemptHistory, Run
 from runspine.wire.v1.spec_pb2 import RunSpec
 

@@ -7,8 +7,8 @@ from runspine.services.orchestrator.core.capacity import (
     disk_notices,
     unused_gpu_notices,
 )
-from runspine.services.orchestrator.core.fleet import Fleet
 from runspine.services.orchestrator.core.gpu_rules import gpu_notices, gpu_violations
+from runspine.services.orchestrator.core.indexes.fleet import Fleet
 from runspine.services.orchestrator.core.spec_rules import violations, with_defaults
 from runspine.wire.v1.facts_pb2 import Capacity
 from runspine.wire.v1.run_pb2 import MachineStatus, Worker

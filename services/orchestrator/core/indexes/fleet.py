@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 
-from runspine.services.orchestrator.core.runner_catalog import RunnerCatalog
-from runspine.services.orchestrator.core.sorted_keys import SortedKeys
+from runspine.services.orchestrator.core.indexes.runner_catalog import RunnerCatalog
+from runspine.services.orchestrator.core.indexes.sorted_keys import SortedKeys
 from runspine.wire.v1.facts_pb2 import Capacity
 from runspine.wire.v1.run_pb2 import Worker
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class MachineSize:
     """What a machine has. Workers of one kind share it."""
 
     gpus: int
@@ -28,7 +28,7 @@ class Size:
     cpus: float
 
     @classmethod
-    def of(cls, machine: Capacity) -> Size:
+    def of(cls, machine: Capacity) -> MachineSize:
         return cls(len(machine.gpus), machine.memory_mib, machine.cpus)
 
     def fits(self, spec: RunSpec) -> bool:
@@ -77,12 +77,12 @@ class ServingPool:
     """Online workers of a pool."""
 
     # How many of each size; None is a worker that does not report its size.
-    sizes: Counter[Size | None] = field(default_factory=Counter)
+    sizes: Counter[MachineSize | None] = field(default_factory=Counter)
     # Ids of workers with GPUs.
     with_gpus: SortedKeys[str] = field(default_factory=SortedKeys)
     disk: FreeDisk = field(default_factory=FreeDisk)
     # Workers that have a runner installed, by runner and size, in the order in which they are asked.
-    launchers: dict[str, dict[Size | None, SortedKeys[Rank]]] = field(default_factory=dict)
+    launchers: dict[str, dict[MachineSize | None, SortedKeys[Rank]]] = field(default_factory=dict)
     ready: Counter[str] = field(default_factory=Counter)
     # Slots without a claim.
     free_slots: int = 0
@@ -91,7 +91,7 @@ class ServingPool:
     def online(self) -> int:
         return self.sizes.total()
 
-    def known_sizes(self) -> list[Size]:
+    def known_sizes(self) -> list[MachineSize]:
         """The different sizes; empty without workers, or when one does not report its own."""
         return [] if None in self.sizes else [size for size in self.sizes if size is not None]
 
@@ -113,7 +113,7 @@ class _Entry:
     id: str
     pools: tuple[str, ...]
     slots: int
-    size: Size | None
+    size: MachineSize | None
     # Each runner, and whether it is not ready.
     runners: tuple[tuple[str, bool], ...]
 
@@ -149,7 +149,7 @@ class Fleet:
         if before := self._entries.pop(worker.id, None):
             self._unlist(before)
         if worker.online:
-            size = Size.of(worker.capacity) if worker.HasField("capacity") else None
+            size = MachineSize.of(worker.capacity) if worker.HasField("capacity") else None
             runners = {info.name: bool(info.not_ready) for info in worker.runners}
             self._entries[worker.id] = entry = _Entry(
                 worker.id, pools, worker.slots, size, tuple(runners.items())

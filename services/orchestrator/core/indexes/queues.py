@@ -9,7 +9,7 @@ from itertools import islice
 from runspine.domain.run.attempts import find_attempt
 from runspine.domain.run.pool import pool_of
 from runspine.domain.run.rest import rests
-from runspine.services.orchestrator.core.sorted_keys import SortedKeys
+from runspine.services.orchestrator.core.indexes.sorted_keys import SortedKeys
 from runspine.wire.v1.run_pb2 import QUEUED, AttemptHistory, Offer, Run
 
 # Priority (negative: the highest is first), time of queueing, id, attempt.
