@@ -68,7 +68,7 @@ class Dispatcher:
         served = {DEFAULT_POOL, *self._board.fleet}
         for pool in served.union(self._queues):
             try:
-                await self._offers.ensure_pool(pool)
+                await self._offers.ensure_pool(pool, self._board.fleet.pool(pool).online)
             except ServerRefusedError as error:
                 _refused(error, pool)
         metrics.set_queue_depths(self._queues.depths(), served)

@@ -24,8 +24,10 @@ from runspine.wire.v1.run_pb2 import Offer
 SECOND = 1_000_000_000
 NOT_DELETED = 10057
 NOT_MADE = 10012
-# Requests of idle workers that wait at once. nats-server allows 512 by default and refuses the others.
+# Requests of idle workers that wait at once. nats-server allows 512 by default and refuses the others. A pool
+# gets more when it has many workers: releases before could not serve it afterwards.
 MAX_WAITING = 50_000
+MANY_WORKERS = 300
 # The stream is read again after this: what another orchestrator posted, and offers that were lost.
 LISTING_SECONDS = 1.0
 LISTING_BATCH = 1000
@@ -49,7 +51,8 @@ class OfferStream:
         self._link = link
         self._publisher = publisher
         self._ack_seconds = ack_seconds
-        self._pools: set[str] = set()
+        # Whether the consumer of a pool is made for many workers.
+        self._pools: dict[str, bool] = {}
         # Sequence of the last known message on the stream, and the same when the stream was last read.
         self._last = self._listed_to = 0
         self._listed_at = float("-inf")
@@ -58,10 +61,24 @@ class OfferStream:
         # By run and attempt: the sequence of a copy that is gone.
         self._gone: dict[tuple[str, int], int] = {}
 
-    async def ensure_pool(self, pool: str) -> None:
-        """Workers of a pool share one durable consumer."""
-        if pool in self._pools:
+    async def ensure_pool(self, pool: str, workers: int = 0) -> None:
+        """Workers of a pool share one durable consumer, which is made for many when there are."""
+        many = workers > MANY_WORKERS
+        if self._pools.get(pool, -1) >= many:
             return
+        verb = f"CONSUMER.DURABLE.CREATE.{WORK}.pool-{pool}"
+        for max_waiting in (MAX_WAITING,) if many else (0, MAX_WAITING):
+            if await self._make_consumer(verb, pool, max_waiting):
+                break
+        else:
+            # nats-server does not change the number. Offers that workers consider now are delivered again.
+            with contextlib.suppress(ServerRefusedError):
+                await ask(self._link, f"CONSUMER.DELETE.{WORK}.pool-{pool}")
+            await self._make_consumer(verb, pool, MAX_WAITING)
+        self._pools[pool] = many
+
+    async def _make_consumer(self, verb: str, pool: str, max_waiting: int) -> bool:
+        """Create or update it; false when it exists with another number of waiting requests."""
         config = {
             "durable_name": f"pool-{pool}",
             "filter_subject": f"work.{pool}.>",
@@ -69,22 +86,17 @@ class OfferStream:
             "ack_wait": int(self._ack_seconds * SECOND),
             "max_deliver": -1,
             "max_ack_pending": 10_000,
-            "max_waiting": MAX_WAITING,
+            **({"max_waiting": max_waiting} if max_waiting else {}),
         }
-        verb, body = f"CONSUMER.DURABLE.CREATE.{WORK}.pool-{pool}", {"stream_name": WORK, "config": config}
         try:
-            await ask(self._link, verb, body, final=(NOT_MADE,))
+            await ask(self._link, verb, {"stream_name": WORK, "config": config}, final=(NOT_MADE,))
         except ServerRefusedError as error:
             if error.code != NOT_MADE:
                 raise
             if "max waiting" not in error.description:
                 raise NatsUnreachableError(f"{verb}: {error}") from error
-            # Made by an earlier release, and not to be updated. Offers that workers consider now are
-            # delivered again.
-            with contextlib.suppress(ServerRefusedError):
-                await ask(self._link, f"CONSUMER.DELETE.{WORK}.pool-{pool}")
-            await ask(self._link, verb, body)
-        self._pools.add(pool)
+            return False
+        return True
 
     @property
     def is_due(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from runspine.eventlog.api import ask
 from runspine.eventlog.subjects import WORK
-from runspine.services.orchestrator.edges.offers import MAX_WAITING, OfferStream
+from runspine.services.orchestrator.edges.offers import MANY_WORKERS, MAX_WAITING, OfferStream
 from runspine.tasks import cancel_and_wait
 from runspine.wire.v1.run_pb2 import Offer
 from tests.kit.played_worker import until_async
@@ -51,26 +51,30 @@ async def test_two_who_see_the_same_stream_post_an_offer_once(connect: Connect) 
     assert await standing(one) == ["r2", "r1"]
 
 
-async def test_a_pool_of_an_earlier_release_gets_a_consumer_for_more_idle_workers(connect: Connect) -> None:
+async def test_a_pool_that_grows_gets_a_consumer_for_more_idle_workers(connect: Connect) -> None:
     client = await connect("orchestrator")
-    config = {"durable_name": "pool-default", "filter_subject": "work.default.>", "ack_policy": "explicit"}
-    verb = f"CONSUMER.DURABLE.CREATE.{WORK}.pool-default"
-    before = await ask(client.link, verb, {"stream_name": WORK, "config": config})
-    assert before["config"]["max_waiting"] == 512
     offers = OfferStream(client.link, client.publisher, 15.0)
+    await offers.ensure_pool("default", MANY_WORKERS)
     await offers.post(FIRST)
-    await offers.ensure_pool("default")
-    after = await ask(client.link, f"CONSUMER.INFO.{WORK}.pool-default", {})
-    assert (after["config"]["max_waiting"], after["num_pending"]) == (MAX_WAITING, 1)
-    again = await opened(connect)
-    await again.ensure_pool("default")
-    same = await ask(client.link, f"CONSUMER.INFO.{WORK}.pool-default", {})
-    assert same["created"] == after["created"], "only an outdated consumer is made again"
+
+    async def consumer() -> tuple[int, int, str]:
+        info = await ask(client.link, f"CONSUMER.INFO.{WORK}.pool-default", {})
+        return info["config"]["max_waiting"], info["num_pending"], info["created"]
+
+    # As an earlier release makes it, which is not to be shut out by an update that is taken back.
+    assert (await consumer())[:2] == (512, 1)
+    await offers.ensure_pool("default", MANY_WORKERS + 1)
+    grown = await consumer()
+    assert grown[:2] == (MAX_WAITING, 1)
+    for workers in (0, MANY_WORKERS + 1):
+        again = await opened(connect)
+        await again.ensure_pool("default", workers)
+        assert await consumer() == grown
 
 
 async def test_more_idle_workers_wait_than_the_server_allows_by_default(connect: Connect) -> None:
     offers = await opened(connect)
-    await offers.ensure_pool("default")
+    await offers.ensure_pool("default", MANY_WORKERS + 1)
     fleet = await connect("fleet")
     refused: list[str] = []
 
