@@ -9,6 +9,9 @@ VIDEO = "video"
 DATASET = "dataset"
 TENSORBOARD = "tensorboard"
 WANDB = "wandb"
+# What a program logs to a tracker.
+IMAGE = "image"
+TABLE = "table"
 # Plans of a BDI agent.
 PLANS = "plans"
 

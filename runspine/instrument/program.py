@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 
 from runspine.domain.downloads import is_download
-from runspine.instrument import children, envs, hooks, models, movie, tracking, videos, writers
+from runspine.instrument import children, envs, hooks, models, movie, trackers, videos, writers
 from runspine.instrument.api import NATIVE, OLD, api_of
 from runspine.instrument.record import EVALUATION, TRAINING, echo, record
 from runspine.instrument.startup_variables import startup_variables
@@ -73,12 +73,12 @@ def install(api: str) -> None:
             "gymnasium": partial(envs.patch, old_api=api == OLD),
             "torch": models.patch,
             **writers.PATCHES,
-            **({"wandb": tracking.patch} if tracking.is_allowed(os.environ) else {}),
+            **trackers.patches(os.environ),
         }
     )
     # CleanRL annotates `wandb_entity: str = None`: Tyro warns on every start, and passes the value on.
     warnings.filterwarnings("ignore", message=TYRO_WARNING, category=UserWarning)
-    tracking.install()
+    trackers.install()
     movie.install()
     signal.signal(signal.SIGTERM, stop)
 

@@ -13,7 +13,7 @@ import signal
 import sys
 from functools import partial
 
-from runspine.instrument import envs, hooks, writers
+from runspine.instrument import envs, hooks, trackers, writers
 from runspine.instrument.api import OLD
 from runspine.instrument.children import end_on_signal
 from runspine.instrument.program import send_later
@@ -34,7 +34,12 @@ def begin(api: str, *, uses_sdk: bool = False) -> None:
     if uses_sdk or _imports_sdk(main):
         stand_down()
     record.on_first_env = handle_sigterm
-    hooks.install({"gymnasium": partial(envs.patch, old_api=api == OLD), **writers.PATCHES})
+    patches = {"gymnasium": partial(envs.patch, old_api=api == OLD), **writers.PATCHES}
+    if record.stood_down:
+        hooks.install(patches)
+    else:
+        hooks.install({**patches, **trackers.patches(os.environ)})
+        trackers.install()
 
 
 def stand_down() -> None:

@@ -117,5 +117,5 @@ def play_again(lines: list[dict[str, Any]]) -> int:
 
 
 def config_of(emitted: list[dict[str, Any]]) -> dict[str, Any]:
-    (config,) = [line for line in of_type(emitted, "config") if "args" in line]
+    (config,) = [line for line in of_type(emitted, "config") if "args" in line and "seed" in line]
     return config

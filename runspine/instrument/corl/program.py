@@ -12,7 +12,7 @@ from runspine.instrument.corl.standins import RunDataset, modules
 from runspine.instrument.program import execute, parser, stop
 from runspine.instrument.record import echo, record
 from runspine.instrument.standins import StandInFinder
-from runspine.instrument.tracking import StandIn
+from runspine.instrument.trackers.wandb_stand_in import WandbStandIn
 
 
 def main(words: list[str]) -> int:
@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
         return 1
     sys.path[:0] = [str(script.resolve().parent), *(str(Path(path).resolve()) for path in asked.path)]
     # The real W&B refuses what these scripts call (`wandb.run.save()`), so it is never used.
-    sys.meta_path.insert(0, StandInFinder({**modules(served), "wandb": StandIn}))
+    sys.meta_path.insert(0, StandInFinder({**modules(served), "wandb": WandbStandIn}))
     hooks.install({"torch": models.patch})
     signal.signal(signal.SIGTERM, stop)
     code = execute(script, asked.arguments)

@@ -22,6 +22,11 @@ WATCHED = (
     "gymnasium",
     "tensorboard.summary.writer.event_file_writer",
     "tensorboardX.event_file_writer",
+    "wandb",
+    "trackio",
+    "mlflow",
+    "swanlab",
+    "aim",
 )
 NOTED = ".not-instrumented"
 HERE = os.path.dirname(os.path.abspath(__file__))

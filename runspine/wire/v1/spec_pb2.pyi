@@ -290,16 +290,18 @@ class Dataset(_message.Message):
     def __init__(self, name: _Optional[str] = ..., digest: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Capture(_message.Message):
-    __slots__ = ("observations", "instrument", "verbose", "whole")
+    __slots__ = ("observations", "instrument", "verbose", "whole", "mirror")
     OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
     INSTRUMENT_FIELD_NUMBER: _ClassVar[int]
     VERBOSE_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_FIELD_NUMBER: _ClassVar[int]
     observations: ObservationPolicy
     instrument: bool
     verbose: bool
     whole: int
-    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ..., instrument: _Optional[bool] = ..., verbose: _Optional[bool] = ..., whole: _Optional[int] = ...) -> None: ...
+    mirror: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, observations: _Optional[_Union[ObservationPolicy, str]] = ..., instrument: _Optional[bool] = ..., verbose: _Optional[bool] = ..., whole: _Optional[int] = ..., mirror: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WarmStart(_message.Message):
     __slots__ = ("run_id", "digest", "name", "given")

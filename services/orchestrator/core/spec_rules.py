@@ -18,6 +18,7 @@ from runspine.domain.defaults import (
 from runspine.domain.runner_abilities import can_warm_start, warm_start_subject
 from runspine.errors import Violation
 from runspine.eventlog.subjects import is_token
+from runspine.instrument.trackers.choice import NOTHING, TRACKERS
 from runspine.services.orchestrator.core.code_rules import code_violations
 from runspine.services.orchestrator.core.dataset_rules import dataset_violations
 from runspine.services.orchestrator.core.evaluation_rules import evaluation_violations
@@ -172,6 +173,9 @@ def _numbers(spec: RunSpec) -> Iterator[Violation]:
     if spec.capture.observations not in ObservationPolicy.values():
         what = f"{spec.capture.observations} is not one of: full, hash, none"
         yield Violation("spec.capture.observations", what)
+    for name in spec.capture.mirror:
+        if name not in (*TRACKERS, NOTHING):
+            yield Violation("spec.capture.mirror", f"{name} is not one of: {', '.join((*TRACKERS, NOTHING))}")
 
 
 def _sizes(spec: RunSpec) -> Iterator[Violation]:

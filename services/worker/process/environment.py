@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from runspine.domain.defaults import DEFAULT_SEED
 from runspine.frames import FRAMES
 from runspine.instrument.startup_variables import MODE, startup_variables
+from runspine.instrument.trackers.choice import MIRROR
 from runspine.play.llm_settings import KEY as LLM_KEY
 from runspine.runners import NotReadyError
 from runspine.services.worker.process.proxies import proxy_secrets, proxy_variables
@@ -124,6 +125,7 @@ def trainer_environment(
         "RUNSPINE_FRAMES": str(FRAMES),
         "RUNSPINE_CAPTURE_WHOLE": str(spec.capture.whole or ""),
         "RUNSPINE_CAPTURE": enum_word(ObservationPolicy.DESCRIPTOR, spec.capture.observations),
+        MIRROR: ",".join(spec.capture.mirror),
         "RUNSPINE_VERBOSE": "1" if spec.capture.verbose else "",
     }
     made = {

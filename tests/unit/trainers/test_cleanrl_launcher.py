@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import runspine.instrument
-from runspine.instrument import compat, hooks, movie, tracking
+from runspine.instrument import compat, hooks, movie
 from runspine.instrument.api import api_of
 from runspine.instrument.models import networks_of
 from runspine.instrument.probe import near
@@ -147,35 +147,6 @@ def test_networks_are_the_scripts_own_once_each_and_without_followers() -> None:
     agent = torch.nn.Sequential(actor, critic)
     assert list(networks_of({**names, "agent": agent}, torch.nn.Module)) == ["agent"]
     assert networks_of({}, torch.nn.Module) == {}
-
-
-@pytest.mark.parametrize(
-    ("variables", "allowed"),
-    [
-        ({}, False),
-        ({"WANDB_API_KEY": "k"}, True),
-        ({"WANDB_MODE": "offline"}, True),
-        ({"WANDB_MODE": "online"}, False),
-    ],
-)
-def test_the_real_wandb_is_used_only_with_a_key_or_offline(variables: dict[str, str], allowed: bool) -> None:
-    assert tracking.is_allowed(variables) is allowed
-
-
-def test_the_stand_in_for_wandb_takes_whatever_scripts_do_with_it() -> None:
-    wandb: Any = tracking.StandIn("wandb")
-    with wandb.init(project="p", config={"lr": 1}) as run:
-        run.config.update({"more": 2}, allow_val_change=True)
-        run.define_metric("*", step_metric="global_step")
-        run.log({"loss": 1.0, "nested": {"a": np.float32(2)}, "picture": wandb.Image(None)}, step=3)
-        wandb.config.late = 4
-    assert dict(wandb.config) == {"lr": 1, "more": 2, "late": 4}
-    assert wandb.run is None
-    wandb.save("x")
-    wandb.util.generate_id()
-    assert not hasattr(wandb, "__path_of_nobody__")
-    received = tracking.flat({"loss": 1.0, "nested": {"a": np.float32(2)}})
-    assert received == [("loss", 1.0), ("nested/a", 2.0)]
 
 
 def test_a_video_can_be_written_without_moviepy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -13,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from runspine.instrument.startup_variables import FOLDER, startup_variables
+from runspine.instrument.startup_variables import FOLDER
 from runspine.services.worker.process.environment import trainer_environment
 from runspine.services.worker.runners.script import ScriptRunner
 from runspine.wire.v1.spec_pb2 import Capture, RunSpec
 from tests.kit.samples.sdk import of_type
+from tests.kit.trainers.instrumented import Program
 from tests.kit.waiting import until
 
 STEPS = """
@@ -31,39 +30,6 @@ import signal, sys
 print(__name__, sys.argv, sys.path, sys.flags, signal.getsignal(signal.SIGTERM), __spec__ and __spec__.name)
 print([name for name in sys.modules if "runspine" in name or name == "numpy"], sys.meta_path[-3:])
 """
-
-
-class Program:
-    """A process with the environment of an instrumented run, and its telemetry."""
-
-    def __init__(self, folder: Path, *command: str, instrumented: bool = True, **variables: str) -> None:
-        self.telemetry = folder / "telemetry.jsonl"
-        self.output = folder / "output.txt"
-        with self.telemetry.open("ab") as telemetry, self.output.open("ab") as output:
-            environment = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", **variables}
-            if instrumented:
-                environment |= startup_variables("native", variables.get("PYTHONPATH", ""))
-                environment |= {"RUNSPINE_RUN_ID": "01TEST", "RUNSPINE_RUN_DIR": str(folder)}
-                environment["RUNSPINE_TELEMETRY_FD"] = str(telemetry.fileno())
-            self.process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=environment,
-                stdout=output,
-                stderr=output,
-                pass_fds=(telemetry.fileno(),),
-            )
-
-    def wait(self) -> int:
-        return self.process.wait(120)
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.telemetry.read_bytes().splitlines()]
-
-    @property
-    def steps(self) -> int:
-        return sum(line["n"] for line in of_type(self.lines, "steps"))
 
 
 def run(folder: Path, script: str, *words: str, **how: Any) -> Program:
