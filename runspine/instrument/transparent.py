@@ -34,7 +34,10 @@ def begin(api: str, *, uses_sdk: bool = False) -> None:
     if uses_sdk or _imports_sdk(main):
         stand_down()
     record.on_first_env = handle_sigterm
-    patches = {"gymnasium": partial(envs.patch, old_api=api == OLD), **writers.PATCHES}
+    patches: dict[str, hooks.Patch] = {
+        "gymnasium": partial(envs.patch, old_api=api == OLD),
+        **writers.PATCHES,
+    }
     if record.stood_down:
         hooks.install(patches)
     else:

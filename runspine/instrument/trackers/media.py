@@ -62,7 +62,7 @@ class Table:
         self.data = [list(row) for row in data] if data is not None else []
         width = len(self.data[0]) if self.data else 0
         # As wandb names them when nothing is given.
-        self.columns = (
+        self.columns: list[Any] = (
             list(columns) if columns is not None else (list(range(width)) or ["Input", "Output", "Expected"])
         )
 

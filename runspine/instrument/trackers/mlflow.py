@@ -129,7 +129,7 @@ class MlflowStandIn(NullModule):
     @property
     def _current(self) -> str:
         """The run that is active; one begins with the first call."""
-        return (self.active_run() or self.start_run()).info.run_id
+        return str((self.active_run() or self.start_run()).info.run_id)
 
 
 class MlflowStandInRun:

@@ -74,7 +74,7 @@ def histogram_values(value: Any) -> Any:
 
 def table_of(value: Any) -> tuple[list[Any], list[list[Any]]]:
     """Columns and rows of a table, or of a frame of pandas."""
-    frame = getattr(value, "dataframe", None)
+    frame: Any = getattr(value, "dataframe", None)
     frame = getattr(value, GIVEN, None) if frame is None else frame
     if hasattr(frame, "to_numpy") and hasattr(frame, "columns"):
         return list(frame.columns), [list(row) for row in frame.to_numpy()]

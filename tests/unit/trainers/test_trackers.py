@@ -91,7 +91,8 @@ Points = list[tuple[str, int | None, float]]
 def run(folder: Path, script: str, **variables: str) -> Program:
     folder.mkdir(exist_ok=True)
     (folder / "train.py").write_text(script)
-    program = Program(folder, sys.executable, "train.py", HOME=str(folder), **variables)
+    variables["HOME"] = str(folder)
+    program = Program(folder, sys.executable, "train.py", instrumented=True, **variables)
     assert program.wait() == 0, program.output.read_text()
     return program
 
