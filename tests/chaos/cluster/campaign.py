@@ -13,6 +13,7 @@ from runspine.wire.v1.run_pb2 import CANCELLED
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.chaos.cluster.faults import one_by_one, overlapping
 from tests.chaos.cluster.gaps import gap_of, limit_of, rows
+from tests.chaos.cluster.log_check import verify_log
 from tests.chaos.cluster.prober import POOL, Prober
 from tests.chaos.cluster.site import ClusterSite, open_cluster
 from tests.chaos.cluster.strikes import ClusterStriker
@@ -160,6 +161,7 @@ class Campaign:
         crashes = [
             f"{exit_.member} exit code {exit_.code}: {exit_.last_lines[-1500:]}" for exit_ in site.exits()
         ]
+        log_found = await verify_log(site)
         return {
             "seed": self._options.seed,
             "seconds": self._options.seconds,
@@ -173,6 +175,7 @@ class Campaign:
             "files with a flipped bit": striker.struck.flipped,
             "not whole in time": striker.struck.not_whole,
             "crashes": crashes,
+            "log": log_found,
             **asdict(verdict),
         }
 
@@ -194,7 +197,7 @@ class Campaign:
     def _recorded(self, found: dict[str, Any]) -> dict[str, Any]:
         report = check(read_files([self._calls]))
         contradictions = [str(each) for each in report.contradictions]
-        wrong = [*found["examples"], *found["crashes"], *contradictions[:10]]
+        wrong = [*found["examples"], *found["crashes"], *found["log"]["flaws"], *contradictions[:10]]
         return {
             "recorded calls": report.calls,
             "recorded runs": report.runs,

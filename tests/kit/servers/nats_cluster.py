@@ -39,9 +39,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from runspine.clock import now_micros
 from runspine.embedded.nats_config import NatsConfig, render
 from runspine.eventlog.connection import NatsAccount
 from runspine.eventlog.permissions import USERS, inbox_of
+from runspine.eventlog.signing import PREFIXES, SigningKey, new_signing_key
 from tests.kit.servers.nats import binary, free_port
 
 NODES = 3
@@ -217,6 +219,10 @@ class NatsCluster:
     def __init__(self, directory: Path, places: Sequence[Place] = ()) -> None:
         places = places or [Place() for _ in range(NODES)]
         self.passwords = {user: f"p{secrets.token_hex(8)}" for user in USERS}
+        # Commits are signed, as the manifests have it.
+        root = SigningKey(secrets.token_bytes(32))
+        self.log_root = root.public.hex()
+        self._signing = {role: new_signing_key(root, role, now_micros()) for role in PREFIXES}
         self.nodes = []
         for number, place in enumerate(places, 1):
             name = f"n{number}"
@@ -236,6 +242,8 @@ class NatsCluster:
             "RUNSPINE_NATS_USER": user,
             "RUNSPINE_NATS_PASSWORD": self.passwords[user],
             "RUNSPINE_STREAM_REPLICAS": str(len(self.nodes)),
+            "RUNSPINE_LOG_ROOT": self.log_root,
+            "RUNSPINE_SIGNING_KEY": self._signing.get(user, ""),
         }
 
     def start(self) -> None:
