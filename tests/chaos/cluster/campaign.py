@@ -65,6 +65,7 @@ class Campaign:
         self._folder = folder
         self._ledger = folder / "ledger"
         self._ledger.touch()
+        self._kept = kept
         self._history = kept / f"cluster-history-{options.seed}.jsonl"
         self._calls = kept / f"cluster-calls-{options.seed}.jsonl"
         self._stop = asyncio.Event()
@@ -73,7 +74,9 @@ class Campaign:
         slots = -(-self._options.runs // 4) + 1
         emit(f"seed {self._options.seed}: starting three nats-servers, S3 and the services")
         checked = not self._options.unchecked
-        async with open_cluster(self._folder, slots, self._options.partitions, QUICK, checked) as site:
+        async with open_cluster(
+            self._folder, slots, self._options.partitions, QUICK, self._kept, checked
+        ) as site:
             with self._history.open("w") as history, self._calls.open("w") as calls:
                 work = Workload(site, self._ledger, history, self._options.seed)  # type: ignore[arg-type]
                 prober = Prober(site.all_addresses("orchestrator"), site.token)

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -36,9 +37,10 @@ NODES = ("n1", "n2", "n3")
 WORKERS = 4
 PORTS = {"orchestrator": 50055, "telemetry": 50056, "artifacts": 50057}
 MODULES = {"janitor": "artifacts.janitor"}
-# The chart asks every 30 s and restarts after three failures; here every 3 s.
+# The chart asks every 30 s and restarts after three failures, 90 while a server starts; here every 3 s.
 PROBE_SECONDS = 3.0
 PROBE_FAILURES = 3
+START_FAILURES = 15
 READY_SECONDS = 180.0
 UNMOUNT_SECONDS = 30.0
 
@@ -52,9 +54,12 @@ class ClusterSite:
         slots: int,
         partitions: int,
         settings: Mapping[str, str],
-        check_stores: bool = True,
+        kept: Path,
+        check_stores: bool,
     ) -> None:
         self.folder = folder
+        # Where logs of nats-servers go that the probe restarts.
+        self._kept = kept
         self.partitions = partitions
         self._slots = slots
         self._settings = settings
@@ -280,8 +285,8 @@ class ClusterSite:
                     await asyncio.sleep(0.2)
 
     async def _keep(self, node: ClusterNode) -> None:
-        """Start a node that has ended; restart one whose JetStream is off."""
-        failures = 0
+        """Start a node that has ended; restart one whose JetStream is off, or that does not come up."""
+        failures, ready = 0, None
         while True:
             await asyncio.sleep(RESTART_SECONDS if failures == 0 else PROBE_SECONDS)
             if node.name in self.held:
@@ -290,11 +295,16 @@ class ClusterSite:
                 await asyncio.to_thread(self._start, node)
             else:
                 answer = await asyncio.to_thread(node.ask, "healthz?js-enabled-only=true")
-                failures = 0 if (answer or {}).get("status") == "ok" else failures + 1
-                if failures > PROBE_FAILURES and node.name not in self.held:
+                if (answer or {}).get("status") == "ok":
+                    failures, ready = 0, node.process
+                    continue
+                failures += 1
+                most = PROBE_FAILURES if ready is node.process else START_FAILURES
+                if failures > most and node.name not in self.held:
                     self.probe_restarts += 1
                     failures = 0
-                    node.kill()
+                    node.end_with_stacks()
+                    shutil.copy(node.log, self._kept / f"{node.name}-restart-{self.probe_restarts}.log")
 
 
 def service_command(python: str, service: str) -> list[str]:
@@ -319,9 +329,9 @@ async def _listens(host: str, port: int) -> bool:
 
 @contextlib.asynccontextmanager
 async def open_cluster(
-    folder: Path, slots: int, partitions: int, settings: Mapping[str, str], check_stores: bool = True
+    folder: Path, slots: int, partitions: int, settings: Mapping[str, str], kept: Path, check_stores: bool
 ) -> AsyncIterator[ClusterSite]:
-    site = ClusterSite(folder, slots, partitions, settings, check_stores)
+    site = ClusterSite(folder, slots, partitions, settings, kept, check_stores)
     try:
         await site.start()
         yield site

@@ -243,7 +243,8 @@ class ClusterStriker:
             place = f"{node.name} {block.relative_to(node.store)} {at}"
             self.struck.flipped.append(place)
             self._note("flipped", place=place)
-        await asyncio.to_thread(self._site.cluster.wait_until_whole)
+        if not await self._until_whole("flip"):
+            return
         leader = await asyncio.to_thread(self._site.cluster.wait_for_leader, stream)
         leader.kill()
 
@@ -251,7 +252,8 @@ class ClusterStriker:
         for node in self._site.cluster.nodes:
             async with self._site.down(node):
                 pass
-            await asyncio.to_thread(self._site.cluster.wait_until_whole)
+            if not await self._until_whole("rolling nats-servers"):
+                break
         return "nats-servers"
 
     async def _roll_services(self) -> str:
@@ -281,6 +283,17 @@ class ClusterStriker:
             await asyncio.sleep(0.1)
         self.struck.not_whole.append(fault.name)
         self._note("not whole", after=fault.name)
+
+    async def _until_whole(self, fault: str) -> bool:
+        """All nodes; False, and kept, when it takes too long."""
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while time.monotonic() < deadline:
+            if await asyncio.to_thread(self._site.cluster.is_whole):
+                return True
+            await asyncio.sleep(0.1)
+        self.struck.not_whole.append(fault)
+        self._note("not whole", after=fault)
+        return False
 
     async def _is_whole(self) -> bool:
         if not self._prober.writes or not all(member.pid for member in self._site.members.values()):

@@ -112,7 +112,7 @@ class ClusterNode:
         if (self.peers and not self._check_store()) or self._closed:
             return
         command = [*self.place.prefix, binary("nats-server"), "-c", str(self._config)]
-        with (self.directory / "nats.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def _check_store(self) -> bool:
@@ -188,8 +188,20 @@ class ClusterNode:
         finally:
             self.thaw()
 
+    @property
+    def log(self) -> Path:
+        return self.directory / "nats.log"
+
     def output(self) -> str:
-        return (self.directory / "nats.log").read_text()
+        return self.log.read_text()
+
+    def end_with_stacks(self) -> None:
+        """SIGQUIT: the stacks of its goroutines are in its log."""
+        assert self.process
+        self.process.send_signal(signal.SIGQUIT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+        self.kill()
 
     def ask(self, path: str) -> dict[str, Any] | None:
         """The answer of the monitoring port; None when the node does not answer or is not healthy."""
