@@ -135,3 +135,18 @@ async def test_three_replicas_on_one_server_are_refused_with_the_remedy(nats_ser
     async with NatsConnection(NatsAccount(nats_server.url), "test") as link:
         with pytest.raises(StreamRefusedError, match="RUNSPINE_STREAM_REPLICAS=1 or start three"):
             await ensure_streams(link, replicas=3)
+
+
+async def test_telemetry_that_an_earlier_release_compressed_is_stored_uncompressed_from_then_on(
+    nats_server: NatsServer,
+) -> None:
+    async with NatsConnection(NatsAccount(nats_server.url), "test") as link, Publisher(link) as publisher:
+        await ensure_streams(link)
+        config = (await ask(link, "STREAM.INFO.TELEMETRY"))["config"]
+        await ask(link, "STREAM.UPDATE.TELEMETRY", {**config, "compression": "s2"})
+        for number in range(20):
+            await publisher.publish("telemetry.r1.1.steps", bytes(1000), {MESSAGE_ID: f"t{number}"})
+        done = {change.stream: change.what for change in await ensure_streams(link)}
+        assert done == {TELEMETRY: "updated in place: compression"}
+        info = await ask(link, "STREAM.INFO.TELEMETRY")
+        assert (info["config"]["compression"], info["state"]["messages"]) == ("none", 20)
