@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -51,11 +52,19 @@ def main() -> int:
     KEPT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as folder:
         chosen = Options(**vars(options))
-        verdict = asyncio.run(Campaign(chosen, Path(folder), KEPT).run())
+        verdict = asyncio.run(_until_ended(Campaign(chosen, Path(folder), KEPT)))
     path = KEPT / f"cluster-verdict-{options.seed}.json"
     path.write_text(json.dumps(verdict, indent=1))
     print(summary(verdict))
     return int(bool(verdict["wrong"]))
+
+
+async def _until_ended(campaign: Campaign) -> dict[str, Any]:
+    """Told to end by SIGTERM it ends what it has started, as it does by SIGINT."""
+    task = asyncio.current_task()
+    assert task
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await campaign.run()
 
 
 def summary(verdict: dict[str, Any]) -> str:
