@@ -25,7 +25,7 @@ MAX_ENTRIES = 1000
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Tally:
+class TrackerCounts:
     """What this process has recorded of all trackers."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Tally:
         self.noted: set[str] = set()
 
 
-tally = Tally()
+counts = TrackerCounts()
 
 
 class TrackedRun:
@@ -116,8 +116,8 @@ class TrackedRun:
 
     def note(self, text: str) -> None:
         """Write a line into the run's log, once for each text."""
-        if self.enabled and text not in tally.noted and len(tally.noted) < MAX_FILES:
-            tally.noted.add(text)
+        if self.enabled and text not in counts.noted and len(counts.noted) < MAX_FILES:
+            counts.noted.add(text)
             record.run.note(f"{self.tracker}: {text}")
 
     def _upload(self, path: Path, name: str, kind: str, step: int | None, meta: Mapping[str, Any]) -> None:
@@ -133,7 +133,7 @@ class TrackedRun:
             return None
         folder = record.run.dir / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        where = f"{_UNSAFE.sub('_', self.prefix + name)[:100]}_{step or 0}_{os.getpid()}_{tally.files}"
+        where = f"{_UNSAFE.sub('_', self.prefix + name)[:100]}_{step or 0}_{os.getpid()}_{counts.files}"
         return folder / where
 
     def _announce(self, path: Path, kind: str, name: str, step: int | None, caption: Any = None) -> None:
@@ -142,17 +142,17 @@ class TrackedRun:
         record.run.log_artifact(path, kind=kind, name=named, step=step, source=self.tracker, **kept)
 
     def _counted(self) -> bool:
-        tally.files += 1
-        if tally.files > MAX_FILES:
+        counts.files += 1
+        if counts.files > MAX_FILES:
             self.note(f"more than {MAX_FILES:,} files: the rest is not kept")
-        return tally.files <= MAX_FILES
+        return counts.files <= MAX_FILES
 
 
 def _prefix(tracker: str) -> str:
     """Of the metrics of a run that begins now: none for the first one of the process."""
-    before = tally.begun.count(tracker)
-    first = not tally.begun or tally.begun[0] == tracker
-    tally.begun.append(tracker)
+    before = counts.begun.count(tracker)
+    first = not counts.begun or counts.begun[0] == tracker
+    counts.begun.append(tracker)
     if first:
         return f"run{before + 1}/" if before else ""
     return f"{tracker}{before + 1}/" if before else f"{tracker}/"
