@@ -8,7 +8,7 @@ same result, because it depends on the messages of the subject alone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from enum import Enum
 
@@ -60,9 +60,17 @@ class Admission:
 
     def dump(self) -> ChainState:
         """The state, from which another Admission continues."""
-        return ChainState(
-            subjects=self._heads.keys(), heads=self._heads.values(), quarantines=self._chains.quarantines
-        )
+        return self.capture()()
+
+    def capture(self) -> Callable[[], ChainState]:
+        """A function that returns the state as it is now, from any thread."""
+        subjects, heads = list(self._heads), list(self._heads.values())
+        quarantines = ChainState(quarantines=self._chains.quarantines)
+
+        def assemble() -> ChainState:
+            return ChainState(subjects=subjects, heads=heads, quarantines=quarantines.quarantines)
+
+        return assemble
 
     def admit(self, recorded: Recorded) -> Admitted:
         """Accept the next message of its stream, or quarantine its subject."""

@@ -8,9 +8,9 @@ import hashlib
 import time
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -20,7 +20,7 @@ from runspine.clock import now_micros
 from runspine.eventlog import EventLog, Recorded
 from runspine.eventlog.admission import Admission, Admitted, describe
 from runspine.storage.blobs import Blobs, BlobsUnavailableError
-from runspine.wire.v1.run_pb2 import Cursor, Quarantine, Snapshot
+from runspine.wire.v1.run_pb2 import ChainState, Cursor, Quarantine, Snapshot
 
 log = structlog.get_logger()
 
@@ -56,6 +56,14 @@ class Projection(Protocol):
 
     def load(self, state: bytes) -> None:
         """Replace the state by one that `dump` returned."""
+
+
+@runtime_checkable
+class Captured(Protocol):
+    """A projection whose state is assembled outside of the event loop."""
+
+    def capture(self) -> Callable[[], bytes]:
+        """A function that returns what `dump` would have returned at this moment, from any thread."""
 
 
 class Projector:
@@ -146,14 +154,13 @@ class Projector:
             projection=self._projection.name,
             schema=self._projection.schema,
             cursors=self.cursors,
-            state=self._projection.dump(),
             at=now_micros(),
-            chains=self.admission.dump(),
         )
+        state, chains = _captured(self._projection), self.admission.capture()
         count, self._since_snapshot = self._since_snapshot, 0
         prefix = self._prefix()
         try:
-            data = await asyncio.to_thread(_pack, snapshot)
+            data = await asyncio.to_thread(_pack, snapshot, state, chains)
             await self._blobs.put(f"{prefix}{snapshot.at:020d}", data)
             for key in (await self._blobs.keys(prefix))[:-KEPT_SNAPSHOTS]:
                 await self._blobs.delete(key)
@@ -251,7 +258,16 @@ def _copy(cursor: Cursor) -> Cursor:
     return Cursor(sequence=cursor.sequence, digest=cursor.digest)
 
 
-def _pack(snapshot: Snapshot) -> bytes:
+def _captured(projection: Projection) -> Callable[[], bytes]:
+    if isinstance(projection, Captured):
+        return projection.capture()
+    state = projection.dump()
+    return lambda: state
+
+
+def _pack(snapshot: Snapshot, state: Callable[[], bytes], chains: Callable[[], ChainState]) -> bytes:
+    snapshot.state = state()
+    snapshot.chains.CopyFrom(chains())
     body = zlib.compress(snapshot.SerializeToString(), 1)
     return hashlib.sha256(body).digest() + body
 

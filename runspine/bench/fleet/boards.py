@@ -66,6 +66,10 @@ class FilledBoard:
         self._heads[subject] = recorded.version()
         self.board.apply(recorded)
 
+    def forget(self, subject: str) -> None:
+        """No more commits follow on it."""
+        del self._heads[subject]
+
     def online(self, worker_id: str, runners: list[RunnerInfo]) -> None:
         capacity = Capacity(cpus=8, memory_mib=32_000)
         fact = WorkerOnline(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Callable
 
 from runspine.domain.run.attempts import apply_attempt, find_attempt, newest_tracking
 from runspine.domain.run.evolve import ENDED, UNDERWAY, apply
@@ -13,22 +14,27 @@ from runspine.eventlog.admission import describe
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.services.orchestrator.core.indexes.changes import Changes
 from runspine.services.orchestrator.core.indexes.fleet import Fleet
+from runspine.services.orchestrator.core.indexes.run_table import RunTable
 from runspine.services.orchestrator.core.indexes.wait_reasons import WaitReasons
+from runspine.services.orchestrator.core.packed import PackedMessages
 from runspine.services.orchestrator.core.registry import Registry
+from runspine.services.orchestrator.core.wire_fields import field, fields
 from runspine.wire.v1.facts_pb2 import Fact, Progress, Tracking
 from runspine.wire.v1.run_pb2 import (
     QUARANTINED,
     QUEUED,
     AttemptHistory,
     Beat,
-    BoardState,
     Phase,
     Quarantine,
+    RegistryState,
     Run,
     Worker,
 )
 
 MIN_PREFIX = 4
+# Fields of BoardState.
+RUNS_FIELD, ATTEMPTS_FIELD, WORKERS_FIELD, REGISTRY_FIELD = 1, 2, 3, 4
 
 
 class Board:
@@ -40,8 +46,10 @@ class Board:
     streams: tuple[str, ...] = (RUNS, ATTEMPTS, ARTIFACTS)
 
     def __init__(self) -> None:
-        self.runs: dict[str, Run] = {}
-        self.attempts: dict[str, AttemptHistory] = {}
+        # Those of runs that have ended are kept packed: what is read of them are copies.
+        self.runs = PackedMessages(Run.FromString)
+        self.attempts = PackedMessages(AttemptHistory.FromString)
+        self.table = RunTable()
         self.workers: dict[str, Worker] = {}
         self.registry = Registry()
         self.open: set[str] = set()
@@ -70,9 +78,10 @@ class Board:
         if kind == "runs":
             self._apply_run(key, recorded)
         elif kind == "attempts":
-            history = self.attempts.setdefault(key, AttemptHistory())
+            history = self._edited_history(key)
             for fact in recorded.commit.facts:
                 apply_attempt(history, fact)
+            self._put_away_ended(key)
             self._note_holder(key)
             self.changed.add(key)
         elif kind == "workers":
@@ -165,8 +174,10 @@ class Board:
 
     def claimed_by(self, run_id: str) -> str:
         """The worker that holds the run now: it has claimed its current attempt, which has not ended."""
-        run, history = self.runs.get(run_id), self.attempts.get(run_id)
-        if run is None or history is None or run.phase in ENDED:
+        if run_id not in self.open:
+            return ""
+        run, history = self.runs[run_id], self.attempts.get(run_id)
+        if history is None or run.phase in ENDED:
             return ""
         attempt = find_attempt(history, run.attempt)
         return attempt.worker_id if attempt is not None and not attempt.HasField("exited") else ""
@@ -210,42 +221,75 @@ class Board:
         return found
 
     def dump(self) -> bytes:
-        parts = [_field(1, run.SerializeToString()) for run in self.runs.values()]
-        for run_id, history in self.attempts.items():
-            key = _field(1, run_id.encode())
-            parts.append(_field(2, key + _field(2, history.SerializeToString())))
-        parts.extend(_field(3, worker.SerializeToString()) for worker in self.workers.values())
-        parts.append(_field(4, self.registry.dump().SerializeToString()))
-        return b"".join(parts)
+        return self.capture()()
+
+    def capture(self) -> Callable[[], bytes]:
+        """The state as it is now. What is returned assembles it, in any thread."""
+        runs, attempts = self.runs.capture(), self.attempts.capture()
+        workers = [worker.SerializeToString() for worker in self.workers.values()]
+        registry = self.registry.dump().SerializeToString()
+
+        def assemble() -> bytes:
+            parts = [field(RUNS_FIELD, data) for _, data in runs]
+            for run_id, data in attempts:
+                parts.append(field(ATTEMPTS_FIELD, field(1, run_id.encode()) + field(2, data)))
+            parts.extend(field(WORKERS_FIELD, data) for data in workers)
+            parts.append(field(REGISTRY_FIELD, registry))
+            return b"".join(parts)
+
+        return assemble
 
     def load(self, state: bytes) -> None:
-        loaded = BoardState.FromString(state)
-        self.runs = {run.id: run for run in loaded.runs}
-        self.attempts = {run_id: loaded.attempts[run_id] for run_id in loaded.attempts}
-        self.workers = {worker.id: worker for worker in loaded.workers}
-        self.registry.load(loaded.registry)
+        self.runs, self.attempts, self.table = (
+            PackedMessages(Run.FromString),
+            PackedMessages(AttemptHistory.FromString),
+            RunTable(),
+        )
+        self.workers, self._names, self.pools = {}, {}, set()
+        self.open, self.underway, self.active_by = set(), set(), Counter()
+        for number, data in fields(state):
+            if number == RUNS_FIELD:
+                self._load_run(data)
+            elif number == ATTEMPTS_FIELD:
+                entry = dict(fields(data))
+                self.attempts.put_packed(entry.get(1, b"").decode(), entry.get(2, b""))
+            elif number == WORKERS_FIELD:
+                worker = Worker.FromString(data)
+                self.workers[worker.id] = worker
+            elif number == REGISTRY_FIELD:
+                self.registry.load(RegistryState.FromString(data))
         self.ids = sorted(self.runs)
-        self._names = {run.name: run.id for run in loaded.runs}
-        self.open = {run.id for run in loaded.runs if run.phase not in ENDED}
-        self.underway = {run_id for run_id in self.open if self.runs[run_id].phase in UNDERWAY}
-        self.active_by = Counter(self.runs[run_id].submitted_by for run_id in self.open)
-        self.pools = {run.spec.pool for run in loaded.runs}
         self.fleet = Fleet(self.workers.values())
         for run_id in self.open:
+            self.attempts.edit(run_id)
             self._note_holder(run_id)
             self.changed.add(run_id)
 
+    def _load_run(self, data: bytes) -> None:
+        run = Run.FromString(data)
+        self._names[run.name] = run.id
+        self.pools.add(run.spec.pool)
+        self.table.update(run)
+        if run.phase in ENDED:
+            self.runs.put_packed(run.id, data)
+            return
+        self.runs[run.id] = run
+        self.open.add(run.id)
+        self.active_by[run.submitted_by] += 1
+        if run.phase in UNDERWAY:
+            self.underway.add(run.id)
+
     def _apply_run(self, run_id: str, recorded: Recorded) -> None:
-        run = self.runs.get(run_id)
+        run = self.runs.edit(run_id)
         if run is None:
             run = self.runs[run_id] = Run(id=run_id)
             insort(self.ids, run_id)
         for fact in recorded.commit.facts:
             apply(run, fact)
         run.position = recorded.sequence
+        self.table.update(run)
         self._names[run.name] = run_id
         self.changed.add(run_id)
-        self._note_holder(run_id)
         self.pools.add(run.spec.pool)
         self.active_by[run.submitted_by] += (run.phase not in ENDED) - (run_id in self.open)
         if run.phase in ENDED:
@@ -259,13 +303,29 @@ class Board:
             self.underway.discard(run_id)
         if run.phase != QUEUED:
             self.waits.drop(run_id)
+        self._note_holder(run_id)
+        self._put_away_ended(run_id)
+
+    def _edited_history(self, run_id: str) -> AttemptHistory:
+        history = self.attempts.edit(run_id)
+        if history is None:
+            history = self.attempts[run_id] = AttemptHistory()
+        return history
+
+    def _put_away_ended(self, run_id: str) -> None:
+        ended = run_id in self.runs and self.table.phase(run_id) in ENDED
+        for messages in (self.runs, self.attempts):
+            if run_id in messages:
+                messages.put_away(run_id) if ended else messages.keep(run_id)
 
     def _apply_removed_folders(self, worker_id: str, fact: Fact) -> None:
         for folder in fact.folders_removed.folders:
-            history = self.attempts.get(folder.run_id, AttemptHistory())
-            for attempt in history.attempts:
+            if folder.run_id not in self.attempts:
+                continue
+            for attempt in self._edited_history(folder.run_id).attempts:
                 if attempt.worker_id == worker_id:
                     attempt.folder_removed_at = attempt.folder_removed_at or fact.at
+            self._put_away_ended(folder.run_id)
 
     def _apply_worker(self, worker_id: str, fact: Fact) -> None:
         worker = self.workers.setdefault(worker_id, Worker(id=worker_id))
@@ -298,18 +358,3 @@ class Board:
                 self.fleet.update(worker)
             case "folders_removed":
                 self._apply_removed_folders(worker_id, fact)
-
-
-def _field(number: int, data: bytes) -> bytes:
-    """One length-delimited field in protobuf's wire form.
-
-    A board of a million facts is written run by run: building one message first would copy all of it
-    and block the event loop.
-    """
-    head = bytearray([number << 3 | 2])
-    size = len(data)
-    while size > 0x7F:
-        head.append(size & 0x7F | 0x80)
-        size >>= 7
-    head.append(size)
-    return bytes(head) + data

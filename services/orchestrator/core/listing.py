@@ -3,74 +3,72 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from runspine.services.orchestrator.core.board import Board
-from runspine.wire.v1.run_pb2 import Phase, Run
+from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.spec_pb2 import Value
-from runspine.wire.v1.trainer_pb2 import ListRequest, ListResponse
+from runspine.wire.v1.trainer_pb2 import ListRequest, ListResponse, RunSummary
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 1000
+# Runs that are looked at together.
+CHUNK = 200
 
 
 def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
     """One page of the runs that match, newest first. The page token is the last id of the previous page."""
     size = min(request.page_size or DEFAULT_PAGE, MAX_PAGE)
     response = ListResponse()
-    for run in _newest_first(board, request.page_token):
-        if not matches(run, request, board.phase_of(run)):
-            continue
+    # Runs that are quarantined have another phase for clients than on their row.
+    exact = not (request.phases and board.quarantined)
+    known = board.table.count(request) if exact else None
+    if known is None:
+        matching = list(_matching(board, request, board.ids))
+        response.total = len(matching)
+        end = bisect_left(matching, request.page_token) if request.page_token else len(matching)
+        found: Iterable[str] = reversed(matching[max(0, end - size - 1) : end])
+    else:
+        response.total = known
+        found = _newest(board, request) if known else ()
+    for run_id in islice(found, size + 1):
         if len(response.runs) == size:
             response.next_page_token = response.runs[-1].run.id
             break
-        summary = response.runs.add()
-        summary.run.CopyFrom(board.with_wait_reasons(run, now))
-        # A command may be long, and a page has up to a thousand runs.
-        summary.run.ClearField("preflight")
-        summary.progress.CopyFrom(board.progress(run))
-        if (tracking := board.tracking(run.id)) is not None:
-            summary.tracking.CopyFrom(tracking)
-    plain = ListRequest(page_size=request.page_size, page_token=request.page_token)
-    everything = request == plain
-    response.total = len(board.runs) if everything else _count(board, request)
+        _summarize(board, run_id, now, response.runs.add())
     return response
 
 
-def _newest_first(board: Board, token: str) -> Iterator[Run]:
-    end = bisect_left(board.ids, token) if token else len(board.ids)
-    for index in range(end - 1, -1, -1):
-        yield board.runs[board.ids[index]]
+def _summarize(board: Board, run_id: str, now: int, summary: RunSummary) -> None:
+    run = board.runs[run_id]
+    summary.run.CopyFrom(board.with_wait_reasons(run, now))
+    # A command may be long, and a page has up to a thousand runs.
+    summary.run.ClearField("preflight")
+    summary.progress.CopyFrom(board.progress(run))
+    if (tracking := board.tracking(run_id)) is not None:
+        summary.tracking.CopyFrom(tracking)
 
 
-def _count(board: Board, request: ListRequest) -> int:
-    return sum(matches(run, request, board.phase_of(run)) for run in board.runs.values())
+def _newest(board: Board, request: ListRequest) -> Iterator[str]:
+    """Matching runs before the page token, newest first; only as many are looked at as are taken."""
+    end = bisect_left(board.ids, request.page_token) if request.page_token else len(board.ids)
+    while end > 0:
+        begin = max(0, end - CHUNK)
+        yield from reversed(_matching(board, request, board.ids[begin:end]))
+        end = begin
 
 
-def matches(run: Run, request: ListRequest, phase: Phase) -> bool:
-    spec = run.spec
-    if request.phases and phase not in request.phases:
-        return False
-    for wanted, given in (
-        (request.env, spec.env),
-        (request.algo, spec.algo),
-        (request.runner, spec.runner),
-        (request.project, spec.project),
-        (request.submitted_by, run.submitted_by),
-    ):
-        if wanted and wanted != given:
-            return False
-    if request.name and request.name.lower() not in run.name.lower():
-        return False
-    if request.submitted_after and run.submitted_at < request.submitted_after:
-        return False
-    if request.submitted_before and run.submitted_at >= request.submitted_before:
-        return False
-    if not all(run.labels.get(key) == value for key, value in request.labels.items()):
-        return False
-    return all(
-        key in spec.params and _equal(spec.params[key], value) for key, value in request.params.items()
+def _matching(board: Board, request: ListRequest, ids: list[str]) -> list[str]:
+    found = board.table.matching(ids, request, board.quarantined)
+    return (
+        [run_id for run_id in found if _has_params(board.runs[run_id], request)] if request.params else found
     )
+
+
+def _has_params(run: Run, request: ListRequest) -> bool:
+    params = run.spec.params
+    return all(key in params and _equal(params[key], value) for key, value in request.params.items())
 
 
 def _equal(given: Value, wanted: Value) -> bool:
