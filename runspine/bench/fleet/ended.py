@@ -17,6 +17,8 @@ from runspine.services.orchestrator.core.listing import list_runs
 from runspine.wire.v1.run_pb2 import FAILED
 from runspine.wire.v1.trainer_pb2 import ListRequest
 
+SNAPSHOT = "capture of a snapshot on the event loop"
+MEMORY = "memory of a thousand runs"
 QUERIES = {
     "page of all": ListRequest(page_size=50),
     "page of failed, of which there are none": ListRequest(page_size=50, phases=[FAILED]),
@@ -27,13 +29,14 @@ QUERIES = {
 
 def bench_ended(sizes: Sequence[int], announce: Announce) -> Report:
     report = Report("Runs that have ended")
-    names = (*QUERIES, "capture of a snapshot on the event loop", "load of a snapshot", "MiB a thousand runs")
-    curves = {name: report.curve("ended runs", name) for name in names}
+    names = (*QUERIES, SNAPSHOT)
+    curves = {name: report.curve("fleet ended", name) for name in names}
     for size in sizes:
         announce(f"{size:,} ended runs")
         for name, value in measure_ended(size).items():
-            curves[name].append((size, value))
-            unit, scale = ("MiB", 1) if "MiB" in name else ("ms", 1000)
+            if name in curves:
+                curves[name].append((size, value))
+            unit, scale = ("MiB", 1) if name == MEMORY else ("ms", 1000)
             report.add(f"{name}, {size:,} ended runs", value * scale, unit)
     return report
 
@@ -49,12 +52,12 @@ def measure_ended(size: int) -> dict[str, float]:
                 filled.apply(stream, subject, *facts)
             filled.forget(subject)
     gc.collect()
-    found = {"MiB a thousand runs": (memory_mib(os.getpid(), "VmRSS") - before) / size * 1000}
+    found = {MEMORY: (memory_mib(os.getpid(), "VmRSS") - before) / size * 1000}
     board = filled.board
     for name, request in QUERIES.items():
         found[name] = _cpu(lambda request=request: list_runs(board, request))  # type: ignore[misc]
     capture = getattr(board, "capture", board.dump)
-    found["capture of a snapshot on the event loop"] = _cpu(capture)
+    found[SNAPSHOT] = _cpu(capture)
     state, again = board.dump(), Board()
     found["load of a snapshot"] = _cpu(lambda: again.load(state))
     return found

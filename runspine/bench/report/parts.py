@@ -64,6 +64,19 @@ def facts(size: Sizes, _: str, announce: Announce) -> Report:
     return measure_async("Long logs", lambda report: grow_facts(report, size.facts, announce))
 
 
+def fleet(size: Sizes, _: str, announce: Announce) -> Report:
+    from runspine.bench.fleet.answers import bench_answers
+    from runspine.bench.fleet.box import bench_drain
+    from runspine.bench.fleet.ended import bench_ended
+
+    report = bench_answers(size.fleet_workers, size.fleet_runs, announce)
+    others = (bench_ended(size.ended_runs, announce), asyncio.run(bench_drain(*size.drained, announce)))
+    for other in others:
+        report.figures += other.figures
+        report.curves += other.curves
+    return report
+
+
 def trainer(size: Sizes, _: str, announce: Announce) -> Report:
     from runspine.bench.trainers.capture import bench_trainer
 
@@ -120,6 +133,13 @@ PARTS = {
         "An orchestrator started on a log of this length, until it answers: once reading all of it, once "
         "from the snapshot that the first left.",
         facts,
+    ),
+    "fleet": ReportPart(
+        "Fleet",
+        "CPU time of what the orchestrator does for each event, on a board of this size in one process, and "
+        "the same by a fold over everything; what ended runs take; and workers with the real wire whose runs "
+        "end at once.",
+        fleet,
     ),
     "trainer": ReportPart(
         "Trainer",

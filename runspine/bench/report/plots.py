@@ -36,6 +36,11 @@ class Chart:
 CHARTS = (
     Chart("runs", "Runs submitted at once", "runs", "seconds"),
     Chart("facts", "Start of the orchestrator", "facts on the log", "seconds", limit=5),
+    Chart("fleet submit", "A submit: what it asks of the workers", "workers online", "CPU seconds"),
+    Chart("fleet queue", "A run more in the queue", "queued runs", "CPU seconds"),
+    Chart("fleet leases", "A second of leases", "open runs", "CPU seconds"),
+    Chart("fleet progress", "Progress for ten watching clients", "open runs", "CPU seconds"),
+    Chart("fleet ended", "Lists and snapshots", "ended runs", "CPU seconds", limit=0.05),
     Chart("points", "First chart of a series", "points", "seconds", limit=1),
     Chart("workers", "Steps made durable", "workers, one trainer each", "steps/s", limit=100_000),
     Chart("facts memory", "What a log takes", "facts on the log", "MiB"),

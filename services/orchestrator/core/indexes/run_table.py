@@ -35,8 +35,8 @@ class RunTable:
     def __init__(self) -> None:
         self._rows: dict[str, RunRow] = {}
         self._counts: Counter[tuple[str, object]] = Counter()
-        # Equal values are kept once.
-        self._shared: dict[object, object] = {}
+        # Equal texts are kept once.
+        self._shared: dict[str, str] = {}
 
     def update(self, run: Run) -> None:
         """A run is new or has changed."""
@@ -91,16 +91,21 @@ class RunTable:
         return [run_id for run_id, _ in found]
 
     def _row(self, run: Run) -> RunRow:
-        spec, share = run.spec, self._shared.setdefault
-        texts = (spec.env, spec.algo, spec.runner, spec.project, run.submitted_by)
-        labels: Labels = tuple(sorted(run.labels.items()))
+        spec = run.spec
         return RunRow(
             run.phase,
-            *(str(share(text, text)) for text in texts),
+            self._text(spec.env),
+            self._text(spec.algo),
+            self._text(spec.runner),
+            self._text(spec.project),
+            self._text(run.submitted_by),
             run.name.lower(),
             run.submitted_at,
-            share(labels, labels),  # type: ignore[arg-type]
+            tuple((self._text(key), self._text(value)) for key, value in sorted(run.labels.items())),
         )
+
+    def _text(self, text: str) -> str:
+        return self._shared.setdefault(text, text)
 
 
 def _counted(row: RunRow) -> Iterator[tuple[str, object]]:
