@@ -14,7 +14,7 @@ from runspine.eventlog.admission import describe
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.services.orchestrator.core.indexes.changes import Changes
 from runspine.services.orchestrator.core.indexes.fleet import Fleet
-from runspine.services.orchestrator.core.indexes.run_table import RunTable
+from runspine.services.orchestrator.core.indexes.run_rows import RunRows
 from runspine.services.orchestrator.core.indexes.wait_reasons import WaitReasons
 from runspine.services.orchestrator.core.packed import PackedMessages
 from runspine.services.orchestrator.core.registry import Registry
@@ -49,7 +49,7 @@ class Board:
         # Those of runs that have ended are kept packed: what is read of them are copies.
         self.runs = PackedMessages(Run.FromString)
         self.attempts = PackedMessages(AttemptHistory.FromString)
-        self.table = RunTable()
+        self.rows = RunRows()
         self.workers: dict[str, Worker] = {}
         self.registry = Registry()
         self.open: set[str] = set()
@@ -240,10 +240,10 @@ class Board:
         return assemble
 
     def load(self, state: bytes) -> None:
-        self.runs, self.attempts, self.table = (
+        self.runs, self.attempts, self.rows = (
             PackedMessages(Run.FromString),
             PackedMessages(AttemptHistory.FromString),
-            RunTable(),
+            RunRows(),
         )
         self.workers, self._names, self.pools = {}, {}, set()
         self.open, self.underway, self.active_by = set(), set(), Counter()
@@ -269,7 +269,7 @@ class Board:
         run = Run.FromString(data)
         self._names[run.name] = run.id
         self.pools.add(run.spec.pool)
-        self.table.update(run)
+        self.rows.update(run)
         if run.phase in ENDED:
             self.runs.put_packed(run.id, data)
             return
@@ -287,7 +287,7 @@ class Board:
         for fact in recorded.commit.facts:
             apply(run, fact)
         run.position = recorded.sequence
-        self.table.update(run)
+        self.rows.update(run)
         self._names[run.name] = run_id
         self.changed.add(run_id)
         self.pools.add(run.spec.pool)
@@ -313,7 +313,7 @@ class Board:
         return history
 
     def _put_away_ended(self, run_id: str) -> None:
-        ended = run_id in self.runs and self.table.phase(run_id) in ENDED
+        ended = run_id in self.runs and self.rows.phase(run_id) in ENDED
         for messages in (self.runs, self.attempts):
             if run_id in messages:
                 messages.put_away(run_id) if ended else messages.keep(run_id)

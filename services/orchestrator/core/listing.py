@@ -23,7 +23,7 @@ def list_runs(board: Board, request: ListRequest, now: int = 0) -> ListResponse:
     response = ListResponse()
     # Runs that are quarantined have another phase for clients than on their row.
     exact = not (request.phases and board.quarantined)
-    known = board.table.count(request) if exact else None
+    known = board.rows.count(request) if exact else None
     if known is None:
         matching = list(_matching(board, request, board.ids))
         response.total = len(matching)
@@ -60,7 +60,7 @@ def _newest(board: Board, request: ListRequest) -> Iterator[str]:
 
 
 def _matching(board: Board, request: ListRequest, ids: list[str]) -> list[str]:
-    found = board.table.matching(ids, request, board.quarantined)
+    found = board.rows.matching(ids, request, board.quarantined)
     return (
         [run_id for run_id in found if _has_params(board.runs[run_id], request)] if request.params else found
     )

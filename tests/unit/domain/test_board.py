@@ -138,7 +138,7 @@ async def test_filters_keep_what_fits_all_of_them() -> None:
     assert ids(submitted_after=1, submitted_before=3) == [IDS[2], IDS[1]]
     assert ids(algo="dqn") == []
     board.runs[IDS[0]].submitted_by = "ann"
-    board.table.update(board.runs[IDS[0]])
+    board.rows.update(board.runs[IDS[0]])
     assert ids(submitted_by="ann") == [IDS[0]]
     board.runs[IDS[1]].spec.params["n"].integer = 1
     board.runs[IDS[2]].spec.params["n"].boolean = True

@@ -29,7 +29,7 @@ class RunRow(NamedTuple):
     labels: Labels
 
 
-class RunTable:
+class RunRows:
     """A row for each run, and how many rows have each value."""
 
     def __init__(self) -> None:
