@@ -6,19 +6,11 @@ in which a service starts.
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from runspine.hidden_modules import hidden
 
-_modules: dict[str, Any] = sys.modules
-_hidden = "aiohttp" not in _modules
-if _hidden:
-    _modules["aiohttp"] = None
-try:
+with hidden("aiohttp"):
     from nats.aio.client import Client
     from nats.aio.msg import Msg
     from nats.errors import Error as NatsError
-finally:
-    if _hidden:
-        del _modules["aiohttp"]
 
 __all__ = ["Client", "Msg", "NatsError"]

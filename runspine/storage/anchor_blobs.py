@@ -6,12 +6,10 @@ import io
 from datetime import UTC, datetime, timedelta
 
 import structlog
-from minio.commonconfig import COMPLIANCE
-from minio.error import S3Error
-from minio.retention import Retention
 
 from runspine.settings import ServiceSettings
 from runspine.storage.blobs import S3Blobs
+from runspine.storage.minio_py import COMPLIANCE, Retention, S3Error
 
 log = structlog.get_logger()
 

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
-from minio import Minio
-from minio.commonconfig import ComposeSource, CopySource
-from minio.error import S3Error
-
 from runspine.settings import ServiceSettings
 from runspine.storage.blobs import CHUNK, GONE, Blobs
 from runspine.storage.file_blobs import FileBlobs
+from runspine.storage.minio_py import ComposeSource, CopySource, Minio, S3Error
 from runspine.storage.s3_requests import REGION
 
 # S3 copies objects up to this size in one request.

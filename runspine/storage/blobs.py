@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
 import urllib3
-from minio import Minio
-from minio.error import MinioException, S3Error
 
 from runspine.settings import ServiceSettings
+from runspine.storage.minio_py import Minio, MinioException, S3Error
 from runspine.storage.s3_requests import REGION, S3Requests
 
 P = ParamSpec("P")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import urllib3
-from minio.error import S3Error
 
 from runspine.storage.blobs import CHUNK, GONE, S3Blobs
+from runspine.storage.minio_py import S3Error
 from runspine.storage.s3_requests import UploadedPart
 
 # Larger files are uploaded in parts of this size.

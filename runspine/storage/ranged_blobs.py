@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 import urllib3
-from minio.error import MinioException, S3Error
 
 from runspine.storage.blobs import GONE, Blobs, BlobsUnavailableError, S3Blobs
+from runspine.storage.minio_py import MinioException, S3Error
 
 
 class Aged(NamedTuple):

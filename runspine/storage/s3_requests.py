@@ -14,12 +14,16 @@ from urllib.parse import SplitResult, quote, unquote_plus, urlencode, urlsplit, 
 from xml.etree import ElementTree
 
 import urllib3
-from minio import Minio
-from minio.credentials.providers import StaticProvider
-from minio.error import InvalidResponseError, S3Error, ServerError
-from minio.signer import sign_v4_s3
 
 from runspine.settings import ServiceSettings
+from runspine.storage.minio_py import (
+    InvalidResponseError,
+    Minio,
+    S3Error,
+    ServerError,
+    StaticProvider,
+    sign_v4_s3,
+)
 
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 REGION = "us-east-1"
