@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
 
 # How fast a busy machine runs an example is no promise of ours. The same examples each time: nights search
 # new ones (`--hypothesis-profile=search`).
-settings.register_profile("runspine", deadline=None, derandomize=True)
+settings.register_profile("runspine", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("search", deadline=None, derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("runspine")
 
@@ -43,12 +44,21 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):
     os.environ["RUNSPINE_PORTS"] = f"{first}-{first + 1_499}"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What imports and collection make stays, so garbage is not looked for in it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Programs are forked as long as their environment is the one in which the tests began."""
     if names := set_by_imports():
-        raise pytest.UsageError(
-            f"imports of tests set {sorted(names)}: name them in tests.kit.forks, or undo them"
-        )
+        raise pytest.UsageError(f"imports of tests set {sorted(names)}: name them in tests.kit.forks")
 
 
 @pytest.fixture

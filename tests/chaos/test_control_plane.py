@@ -1,4 +1,4 @@
-"""200 runs in flight while the orchestrator and nats-server are killed, again and again."""
+"""Runs in flight while the orchestrator and nats-server are killed, again and again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from runspine.wire.v1.run_pb2 import CANCELLED, COMPLETED, FAILED, Phase
 from runspine.wire.v1.spec_pb2 import RunSpec
 from tests.kit.client import PatientClient
 
-RUNS = 200
 JOB = """#!/bin/sh
 # Leaves a trace of each execution, then ends as its arguments specify.
 echo "$RUNSPINE_RUN_ID $RUNSPINE_ATTEMPT $$ begin" >> "$1"
@@ -31,11 +30,11 @@ exit "$3"
 ENDED = {COMPLETED, FAILED, CANCELLED}
 
 
-async def submit_all(client: PatientClient, job: Path, ledger: Path) -> dict[str, set[int]]:
+async def submit_all(client: PatientClient, runs: int, job: Path, ledger: Path) -> dict[str, set[int]]:
     """Submit everything; the ends each run may truly come to, by run id."""
     rng = random.Random(7)
     expected: dict[str, set[int]] = {}
-    for number in range(RUNS):
+    for number in range(runs):
         code = 3 if number % 5 == 0 else 0
         seconds = f"{rng.uniform(0.05, 0.8):.2f}"
         spec = RunSpec(runner="script", command=["sh", str(job), str(ledger), seconds, str(code)])
@@ -57,8 +56,8 @@ async def cancel(client: PatientClient, run_id: str) -> None:
             raise
 
 
-async def kill_in_turn(stack: Stack, client: PatientClient) -> None:
-    for part in ("orchestrator", "nats") * 3:
+async def kill_in_turn(stack: Stack, times: int) -> None:
+    for part in ("orchestrator", "nats") * times:
         await asyncio.sleep(2.0)
         pid = stack.kill(part)
         await stack.until_restarted(part, pid)
@@ -78,7 +77,10 @@ async def await_ends(client: PatientClient, expected: dict[str, set[int]]) -> di
 
 @pytest.mark.chaos
 @pytest.mark.timeout(400)
-async def test_every_run_ends_once_in_its_true_state_whatever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("runs", "times"), [(50, 1), pytest.param(200, 3, marks=pytest.mark.long)])
+async def test_every_run_ends_once_in_its_true_state_whatever_is_killed(
+    tmp_path: Path, runs: int, times: int
+) -> None:
     job, ledger = tmp_path / "job.sh", tmp_path / "ledger"
     job.write_text(JOB)
     ledger.touch()
@@ -86,8 +88,8 @@ async def test_every_run_ends_once_in_its_true_state_whatever_is_killed(tmp_path
     shared = {"RUNSPINE_SANDBOX_PATHS": f"{tmp_path}:rw"}
     async with running_stack(tmp_path / "home", workers=2, slots=6, settings=shared) as stack:
         client = PatientClient(stack)
-        killing = asyncio.create_task(kill_in_turn(stack, client))
-        expected = await submit_all(client, job, ledger)
+        killing = asyncio.create_task(kill_in_turn(stack, times))
+        expected = await submit_all(client, runs, job, ledger)
         await killing
         phases = await await_ends(client, expected)
         runs_log = await client.read_log("RUNS")

@@ -73,6 +73,7 @@ def test_the_wheel_claims_no_import_name_but_its_own(name: str, programs: Path, 
         outside(programs, tmp_path, "python", "-c", f"import {name}")
 
 
+@pytest.mark.long
 def test_an_editable_install_claims_no_other_import_name_either(tmp_path: Path) -> None:
     programs = editable_virtualenv(tmp_path / "editable", copy_tree(tmp_path / "tree"))
     outside(programs, tmp_path / "editable", "python", "-c", "import runspine.services.worker.worker")

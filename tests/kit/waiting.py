@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 POLL_SECONDS = 0.02
+COMPUTED_SECONDS = 0.05
 MAX_POLL_SECONDS = 0.2
 
 
@@ -74,3 +75,14 @@ def _source(probe: Callable[..., object]) -> str:
     if code is None or probe.__name__ != "<lambda>":
         return getattr(probe, "__qualname__", repr(probe))
     return linecache.getline(code.co_filename, code.co_firstlineno).strip()
+
+
+def slowdown() -> float:
+    """Seconds that pass while a process computes for one: 1 on an idle machine.
+
+    A promise in seconds is one for a program that has a core to itself.
+    """
+    began, used = time.perf_counter(), time.process_time()
+    while (spent := time.process_time() - used) < COMPUTED_SECONDS:
+        pass
+    return max(1.0, (time.perf_counter() - began) / spent)

@@ -15,7 +15,7 @@ from tests.kit.paths import ROOT
 from tests.simulation.campaign import KINDS, kept_seeds
 from tests.simulation.plan import Plan
 
-SEARCH_SECONDS = 60
+SEARCH_SECONDS = 20
 # The same schedules in every run, as many as there is time for; `make nightly` searches new ones.
 FIRST_SEED = 1_000_000
 # Its schedules are short.
@@ -49,10 +49,8 @@ def test_schedules_that_once_failed() -> None:
     assert found.stdout.count("virtual s") == len(list(kept_seeds()))
 
 
-@pytest.mark.parametrize(
-    ("kind", "fault"),
-    [("log", "transient-refused"), ("log", "reads-that-lag"), ("telemetry", "file-before-steps")],
-)
+# `make nightly` looks for each of the known faults.
+@pytest.mark.parametrize(("kind", "fault"), [("log", "reads-that-lag"), ("telemetry", "file-before-steps")])
 def test_a_fault_that_is_switched_back_on_is_found(kind: str, fault: str) -> None:
     found = simulation("--kind", kind, "--inject", fault, "--seconds", "30", "--until-found")
     assert found.returncode == 1, found.stdout + found.stderr

@@ -16,6 +16,7 @@ from runspine.wire.v1.facts_pb2 import EXITED
 from runspine.wire.v1.telemetry_pb2 import STDERR, WORKER, Batch
 from tests.kit.samples.columns import actions_of, blocks_of, observations_of, values_of
 from tests.kit.servers.nats import free_port
+from tests.kit.waiting import slowdown
 from tests.kit.worker import Rig, prometheus
 
 # One of everything that is hard, and a burst of 20,000 steps of three agents with actions that are lists.
@@ -124,6 +125,7 @@ def check_words(batches: list[Batch], count: int) -> None:
 @pytest.mark.alone
 async def test_a_step_is_seen_by_a_subscriber_soon_after_it_is_printed(rig: Rig) -> None:
     rig.worker()
+    busy = slowdown()
     run_id = await rig.python(
         "import json, time\ntime.sleep(0.5)\nfor i in range(100):\n"
         "    step = {'episode_id': 'a', 'action': 0, 'reward': 1, 'terminated': False, 'truncated': False}\n"
@@ -144,7 +146,7 @@ async def test_a_step_is_seen_by_a_subscriber_soon_after_it_is_printed(rig: Rig)
     await deliveries.aclose()
     late.sort()
     print(f"\nsteps seen after {late[len(late) // 2] * 1e3:.0f} ms (median), {late[-1] * 1e3:.0f} ms (worst)")
-    assert late[len(late) // 2] < 0.25
+    assert late[len(late) // 2] < 0.25 * max(busy, slowdown())
 
 
 async def test_a_trainer_with_a_secret_in_its_columns_keeps_its_data(rig: Rig) -> None:

@@ -141,9 +141,16 @@ async def made_and_recorded(rig: Rig, folder: Path, script: str, *before: str) -
 
 
 # A sandbox, where the machine allows one, and none.
-@pytest.mark.parametrize("sandbox", ["auto", "off"])
 @pytest.mark.parametrize(
-    "script", [SUBPROCESS, MULTIPROCESSING, VECTOR], ids=["subprocess", "multiprocessing", "vector env"]
+    ("script", "sandbox"),
+    [
+        pytest.param(SUBPROCESS, "auto", id="subprocess-auto"),
+        pytest.param(MULTIPROCESSING, "auto", id="multiprocessing-auto"),
+        pytest.param(VECTOR, "auto", id="vector env-auto"),
+        pytest.param(SUBPROCESS, "off", id="subprocess-off"),
+        pytest.param(MULTIPROCESSING, "off", id="multiprocessing-off", marks=pytest.mark.long),
+        pytest.param(VECTOR, "off", id="vector env-off", marks=pytest.mark.long),
+    ],
 )
 async def test_steps_recorded_are_steps_made_in_every_process(
     rig: Rig, tmp_path: Path, script: str, sandbox: str

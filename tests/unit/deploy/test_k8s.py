@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,13 +40,16 @@ def module(path: Path) -> ModuleType:
 
 
 def rendered(overlay: str, k8s: Path = K8S) -> list[dict[str, Any]]:
+    return [each for each in yaml.load_all(kustomized(k8s / "overlays" / overlay), yaml.CSafeLoader) if each]
+
+
+@cache
+def kustomized(overlay: Path) -> str:
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl, which renders kustomize, is not installed")
-    done = subprocess.run(
-        ["kubectl", "kustomize", str(k8s / "overlays" / overlay)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return done.stdout
 
 
 def of(manifests: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:

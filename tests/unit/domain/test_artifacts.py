@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runspine.domain.artifact import RunRefusedError, decide, fold
@@ -78,7 +78,6 @@ commands = st.one_of(
 
 
 @given(st.lists(commands, max_size=25))
-@settings(max_examples=200)
 def test_whatever_is_asked_what_is_decided_can_be_folded_and_asking_twice_is_asking_once(
     asked: list[Command],
 ) -> None:
@@ -95,7 +94,6 @@ def test_whatever_is_asked_what_is_decided_can_be_folded_and_asking_twice_is_ask
 
 
 @given(st.lists(commands, max_size=25))
-@settings(max_examples=100)
 def test_folding_one_by_one_and_all_at_once_give_the_same(asked: list[Command]) -> None:
     state, facts = RunArtifacts(), []
     for command in asked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runspine.domain.artifact.commands import Erase, Prune, PruneTarget, Restore, SetAlias
@@ -206,7 +206,6 @@ counts = st.integers(0, 3)
     runs=st.lists(st.tuples(counts, counts, st.booleans(), st.booleans()), min_size=1, max_size=6),
     limits=st.tuples(counts, counts, counts),
 )
-@settings(max_examples=120)
 def test_after_a_prune_nothing_more_goes_and_what_is_held_never_went(
     runs: list[tuple[int, int, bool, bool]], limits: tuple[int, int, int]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runspine.domain.run import ENDED, RunRefusedError, decide, evolve, fold
@@ -96,7 +96,6 @@ def live(life: list[Command]) -> tuple[Run, list[Fact]]:
 
 
 @given(lives)
-@settings(max_examples=400)
 def test_a_run_ends_at_most_once(life: list[Command]) -> None:
     run, facts = live(life)
     endings = [kind(f) for f in facts if kind(f) in ENDINGS]
@@ -105,14 +104,12 @@ def test_a_run_ends_at_most_once(life: list[Command]) -> None:
 
 
 @given(lives)
-@settings(max_examples=400)
 def test_a_command_delivered_twice_changes_nothing(life: list[Command]) -> None:
     doubled = [command for command in life for _ in (1, 2)]
     assert live(doubled)[1] == live(life)[1]
 
 
 @given(lives)
-@settings(max_examples=300)
 def test_folding_step_by_step_or_at_once_gives_the_same(life: list[Command]) -> None:
     run, facts = live(life)
     stepwise = Run()
@@ -125,7 +122,6 @@ def test_folding_step_by_step_or_at_once_gives_the_same(life: list[Command]) -> 
 
 
 @given(st.lists(st.tuples(commands, commands), max_size=30))
-@settings(max_examples=300)
 def test_fold_never_raises_on_what_decide_emitted_in_any_order(pairs: list[tuple[Command, Command]]) -> None:
     facts: list[Fact] = []
     for first, second in pairs:
@@ -139,7 +135,6 @@ def test_fold_never_raises_on_what_decide_emitted_in_any_order(pairs: list[tuple
 
 
 @given(lives, exits, times)
-@settings(max_examples=400)
 def test_a_paused_workers_late_word_changes_nothing(
     life: list[Command], late: AttemptExited, at: int
 ) -> None:
@@ -160,7 +155,6 @@ def test_a_paused_workers_late_word_changes_nothing(
 
 
 @given(lives, commands)
-@settings(max_examples=400)
 def test_a_run_that_has_ended_stays_as_it_ended(life: list[Command], command: Command) -> None:
     run, _ = live(life)
     if run.phase not in ENDED or isinstance(command, SetLabels):
@@ -173,7 +167,6 @@ def test_a_run_that_has_ended_stays_as_it_ended(life: list[Command], command: Co
 
 
 @given(lives)
-@settings(max_examples=300)
 def test_attempts_only_go_up_and_each_waits_before_it_starts(life: list[Command]) -> None:
     _, facts = live(life)
     queued = 0

@@ -32,7 +32,6 @@ def everywhere() -> CurveWindow:
     return CurveWindow(ENV_STEP, -np.inf, np.inf)
 
 
-@settings(max_examples=100)
 @given(st.lists(floats, min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 300))
 def test_no_extreme_is_lost_by_down_sampling(seed: list[float], max_points: int, times: int) -> None:
     values = np.resize(np.array(seed), len(seed) * times)

@@ -108,7 +108,6 @@ def through_parquet(placed: list[PlacedBlock]) -> list[PlacedBlock]:
     return sorted(found, key=lambda item: (item.position, item.order))
 
 
-@settings(max_examples=150)
 @given(st.lists(blocks(), min_size=1, max_size=14))
 def test_steps_come_back_bit_for_bit(sent: list[StepBlock]) -> None:
     placed = [PlacedBlock(1 + at // 3, 1 + at // 5, at % 3, block) for at, block in enumerate(sent)]

@@ -78,7 +78,6 @@ def test_whatever_a_pickle_tries_nothing_but_a_refusal_comes_of_it(tmp_path: Pat
         inspect_checkpoint(path)
 
 
-@settings(max_examples=150)
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_refused_in_a_sentence(
     tmp_path_factory: pytest.TempPathFactory, data: bytes

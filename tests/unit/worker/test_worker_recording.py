@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runspine.services.worker.telemetry.assembly.assembler import AGENT_RETURN, BatchAssembler
@@ -226,7 +226,6 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=200)
 @given(LINES, st.lists(st.integers(0, 40), max_size=4))
 def test_as_much_is_kept_as_was_given(lines: list[tuple[str, bytes]], cuts: list[int]) -> None:
     subject = recording()
