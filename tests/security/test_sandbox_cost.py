@@ -51,7 +51,11 @@ def command_of(sandbox: Sandbox, run_dir: Path, *words: str) -> list[str]:
 def run(command: list[str]) -> tuple[str, float, float]:
     """Output, seconds and seconds of CPU time of a program."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    with reaper.filtered(command, filter_program(os.uname().machine)) as (words, descriptors):
+    launch: dict[str, object] = {
+        "environment": dict(os.environ),
+        "filter": filter_program(os.uname().machine).hex(),
+    }
+    with reaper.given(command, reaper.contents(launch)) as (words, descriptors):
         done = subprocess.run(words, check=True, capture_output=True, text=True, pass_fds=descriptors)
     took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return done.stdout, took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

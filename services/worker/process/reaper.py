@@ -26,8 +26,11 @@ from collections.abc import Iterator
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
-# In a command, the place of the descriptor that the program of the system call filter is read from.
+# In a command, the places of descriptors that these are read from: the program of the system call filter, the
+# trainer's environment as JSON or as arguments of bubblewrap, and the plan of a program next to a trainer.
 FILTER = "RUNSPINE_FILTER"
+ENVIRONMENT, ENVIRONMENT_ARGUMENTS = "RUNSPINE_ENVIRONMENT", "RUNSPINE_ENVIRONMENT_ARGUMENTS"
+PLAN = "RUNSPINE_PLAN"
 # The same numbers on every architecture.
 SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_RESTRICT_SELF = 444, 446
 LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, LANDLOCK_SCOPE_SIGNAL = 1, 2
@@ -269,35 +272,49 @@ def become_trainer(launch: dict[str, object], errors: int) -> None:
             # SIGTERM is for the trainer inside: it would end bubblewrap, and the trainer with it.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             stay_among_own()
-        command = launch["command"]
+        command, environment = launch["command"], launch["environment"]
         assert isinstance(command, list)
-        environment = launch["environment"]
         assert isinstance(environment, dict)
-        with filtered(command, bytes.fromhex(str(launch.get("filter") or ""))) as (words, descriptors):
+        with given(command, contents(launch)) as (words, descriptors):
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, True)
-            os.execvpe(words[0], words, environment)
+            # What builds the sandbox is outside of it: LD_PRELOAD of a spec is not for it.
+            within = launch.get("sandboxed") or launch.get("plan")
+            outside = {"PATH": environment.get("PATH", os.defpath)} if within else environment
+            os.execvpe(words[0], words, outside)
     except OSError as error:
         os.write(errors, f"{error.filename or ''}: {error.strerror}".lstrip(": ").encode())
     finally:
         os._exit(127)
 
 
+def contents(launch: dict[str, object]) -> dict[str, bytes]:
+    """What a command may read from descriptors."""
+    environment = launch.get("environment") or {}
+    assert isinstance(environment, dict)
+    arguments = [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    return {
+        FILTER: bytes.fromhex(str(launch.get("filter") or "")),
+        ENVIRONMENT: json.dumps(environment).encode(),
+        ENVIRONMENT_ARGUMENTS: b"".join(os.fsencode(word) + b"\0" for word in arguments),
+        PLAN: str(launch.get("plan") or "").encode(),
+    }
+
+
 @contextlib.contextmanager
-def filtered(command: list[str], program: bytes) -> Iterator[tuple[list[str], tuple[int, ...]]]:
-    """The command, and the descriptors that it needs: of the filter if it names one."""
-    if FILTER not in command:
-        yield command, ()
-        return
-    source, sink = os.pipe()
-    # Less than a pipe holds.
-    os.write(sink, program)
-    os.close(sink)
-    place = command.index(FILTER)
+def given(command: list[str], named: dict[str, bytes]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """The command with the numbers of descriptors in their places, and these descriptors."""
+    opened: dict[str, int] = {}
     try:
-        yield [*command[:place], str(source), *command[place + 1 :]], (source,)
+        for word in command:
+            if word in named and word not in opened:
+                opened[word] = os.memfd_create(word, os.MFD_CLOEXEC)
+                os.write(opened[word], named[word])
+                os.lseek(opened[word], 0, os.SEEK_SET)
+        yield [str(opened[word]) if word in opened else word for word in command], tuple(opened.values())
     finally:
-        os.close(source)
+        for descriptor in opened.values():
+            os.close(descriptor)
 
 
 def stay_among_own() -> None:

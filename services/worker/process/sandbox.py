@@ -94,7 +94,8 @@ class Sandbox:
             "processes": most,
             "filter": filter_program(os.uname().machine).hex(),
         }
-        return [sys.executable, "-I", "-S", sandbox_launcher.__file__, json.dumps(given), *command]
+        launcher = (sys.executable, "-I", "-S", sandbox_launcher.__file__)
+        return [*launcher, json.dumps(given), reaper.ENVIRONMENT, *command]
 
 
 def _most_processes(processes: int) -> int:
@@ -105,7 +106,7 @@ def _most_processes(processes: int) -> int:
 
 
 def bubblewrapped(plan: SandboxPlan, command: list[str]) -> list[str]:
-    """The command line of bubblewrap; a reaper puts in the descriptor of the filter. Pure."""
+    """The command line of bubblewrap; a reaper puts in the descriptors of filter and environment. Pure."""
     closed = [word for path in CLOSED_PROC for word in ("--ro-bind-try", path, path)]
     return [
         PROGRAM,
@@ -118,6 +119,7 @@ def bubblewrapped(plan: SandboxPlan, command: list[str]) -> list[str]:
         *closed,
         *(word for mount in plan.mounts for word in _words(mount)),
         *("--chdir", plan.directory),
+        *("--args", reaper.ENVIRONMENT_ARGUMENTS),
         "--",
         *DEFAULT_SIGTERM,
         *command,
@@ -176,7 +178,11 @@ def ensure_sandbox(sandbox: Sandbox) -> None:
         make_scratch(scratch)
         plan = plan_sandbox(sandbox.policy, scratch, scratch, sys.executable, network=not sandbox.offline)
         command = sandbox.command(plan, [sys.executable, "-I", "-c", "import runspine"])
-        with reaper.filtered(command, filter_program(os.uname().machine)) as (probe, descriptors):
+        launch: dict[str, object] = {
+            "environment": dict(os.environ),
+            "filter": filter_program(os.uname().machine).hex(),
+        }
+        with reaper.given(command, reaper.contents(launch)) as (probe, descriptors):
             done = subprocess.run(
                 probe,
                 check=False,

@@ -1,8 +1,8 @@
 """Starts a program in a sandbox of its own, with the standard library alone: for machines without bubblewrap.
 
-`python -I -S sandbox_launcher.py <plan as JSON> <command> …`. Three processes: this one, which waits; the
-first of the new process namespace, which collects orphans; and the program, without capabilities. The exit
-code is the program's, or 128 and the number of the signal that ended it.
+`python -I -S sandbox_launcher.py <plan as JSON> <descriptor of the environment as JSON> <command> …`. Three
+processes: this one, which waits; the first of the new process namespace, which collects orphans; and the program,
+without capabilities. The exit code is the program's, or 128 and the number of the signal that ended it.
 """
 
 from __future__ import annotations
@@ -201,7 +201,9 @@ def run_program(plan: dict[str, object], command: list[str]) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         refuse_system_calls(bytes.fromhex(str(plan["filter"])))
-        os.execvp(command[0], command)
+        environment = plan["environment"]
+        assert isinstance(environment, dict)
+        os.execvpe(command[0], command, environment)
     except OSError as error:
         os.write(2, f"sandbox: {error.filename or command[0]}: {error.strerror}\n".encode())
     finally:
@@ -232,4 +234,6 @@ def main(plan: dict[str, object], command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main(json.loads(sys.argv[1]), sys.argv[2:]))
+    with open(int(sys.argv[2]), "rb") as environment:
+        given = {**json.loads(sys.argv[1]), "environment": json.loads(environment.read())}
+    os._exit(main(given, sys.argv[3:]))

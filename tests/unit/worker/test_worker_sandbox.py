@@ -77,11 +77,13 @@ class Walled:
     def run_dir(self) -> Path:
         return self.worker_dir / "runs" / "mine"
 
-    async def start(self, script: str, *arguments: str, network: bool = True) -> TrainerProcess:
+    async def start(
+        self, script: str, *arguments: str, network: bool = True, **variables: str
+    ) -> TrainerProcess:
         make_scratch(self.run_dir)
         plan = plan_sandbox(self.sandbox.policy, self.run_dir, self.run_dir, sys.executable, network=network)
         command = self.sandbox.command(plan, [sys.executable, "-c", script, *arguments])
-        environment = {"PATH": os.environ["PATH"], "HOME": str(Path.home())}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(Path.home()), **variables}
         lock = self.run_dir / REAPER_LOCK
         return await TrainerProcess.start("walled", command, self.run_dir, environment, lock, sandboxed=True)
 
@@ -150,6 +152,22 @@ async def test_no_process_is_left_in_the_sandbox_when_it_is_killed(walled: Walle
     trainer.close()
     assert exited.left == ()
     assert not alive(inside)
+
+
+async def test_variables_of_a_run_do_not_act_on_what_builds_its_sandbox(
+    walled: Walled, tmp_path: Path
+) -> None:
+    outside = tmp_path / "traces"
+    outside.mkdir()
+    # The dynamic linker writes a file for each program that it starts, as it would load a library.
+    variables = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": f"{outside}/trace", "MINE": 'a=b\n"c" é'}
+    script = "import os; print(os.environ['MINE'], os.environ['LD_DEBUG'], 'RUNSPINE_HOME' in os.environ)"
+    trainer = await walled.start(script, **variables)
+    # The folder is not there in the sandbox: what programs inside trace is among their output.
+    assert 'a=b\n"c" é libs False\n' in (await trainer.stdout.read()).decode()
+    await trainer.wait()
+    trainer.close()
+    assert list(outside.iterdir()) == []
 
 
 async def test_without_a_network_a_trainer_reaches_itself_alone(walled: Walled) -> None:
