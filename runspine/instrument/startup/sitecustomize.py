@@ -33,7 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 # Parsers of command lines: what they return for the program's own is its configuration.
-PARSERS = ("argparse", "tyro")
+PARSERS = ("argparse", "tyro", "hydra.core.utils", "omegaconf.omegaconf")
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 SECRET = ("password", "passwd", "token", "secret", "api_key", "apikey", "credential")
 MAX_TEXT = 1000
@@ -55,7 +55,7 @@ class ParserFinder:
 
         def exec_module(module: Any) -> None:
             execute(module)
-            patch_argparse(module) if name == "argparse" else patch_tyro(module)
+            PATCHES[name](module)
 
         # Of this spec alone: a loader of source files is made for each.
         loader.exec_module = exec_module
@@ -67,9 +67,9 @@ def patch_argparse(module: Any) -> None:
 
     def parse_known_args(self: Any, args: Any = None, namespace: Any = None) -> Any:
         result = parse(self, args, namespace)
-        # tyro has parsers of its own, with names that are not the program's.
+        # tyro and hydra have parsers of their own, with names that are not the program's.
         own = args is None or list(args) == sys.argv[1:]
-        if own and not type(self).__module__.startswith("tyro"):
+        if own and not type(self).__module__.startswith("tyro") and not is_called_by("hydra"):
             report(vars(result[0]))
         return result
 
@@ -86,6 +86,79 @@ def patch_tyro(module: Any) -> None:
         return result
 
     module.cli = recorded
+
+
+def patch_hydra(module: Any) -> None:
+    """The composed configuration, without hydra's own part, as the program's function receives it."""
+    run_job = module.run_job
+
+    def recorded(task_function: Any, *args: Any, **kwargs: Any) -> Any:
+        def task(config: Any) -> Any:
+            report_omega(config)
+            return task_function(config)
+
+        return run_job(task, *args, **kwargs)
+
+    module.run_job = recorded
+
+
+def patch_omegaconf(module: Any) -> None:
+    """What the command line gives, and what it is merged into."""
+    kind = module.OmegaConf
+    from_cli, given = kind.from_cli, []
+
+    def parsed(*args: Any, **kwargs: Any) -> Any:
+        result = from_cli(*args, **kwargs)
+        if not args and not kwargs:
+            given.append(result)
+            report_omega(result)
+        return result
+
+    def merging(merge: Any) -> Any:
+        def merged(*configs: Any, **kwargs: Any) -> Any:
+            result = merge(*configs, **kwargs)
+            if any(config is each for config in configs for each in given):
+                given.append(result)
+                report_omega(result)
+            return result
+
+        return merged
+
+    kind.from_cli = staticmethod(parsed)
+    for name in ("merge", "unsafe_merge"):
+        setattr(kind, name, staticmethod(merging(getattr(kind, name))))
+
+
+def report_omega(config: Any) -> None:
+    """A configuration of OmegaConf, interpolations resolved where that is possible."""
+    try:
+        kind = sys.modules["omegaconf"].OmegaConf
+        try:
+            values = kind.to_container(config, resolve=True, enum_to_str=True)
+        except Exception:  # noqa: BLE001 - a value that is missing, or a resolver of the program
+            values = kind.to_container(config, resolve=False, enum_to_str=True)
+    except Exception as error:  # noqa: BLE001 - any version; the program goes on
+        note(error)
+        return
+    if isinstance(values, dict):
+        report({str(name): value for name, value in values.items()})
+
+
+PATCHES = {
+    "argparse": patch_argparse,
+    "tyro": patch_tyro,
+    "hydra.core.utils": patch_hydra,
+    "omegaconf.omegaconf": patch_omegaconf,
+}
+
+
+def is_called_by(package: str) -> bool:
+    """Whether argparse was called by this package."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in ("argparse", __name__):
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return bool(name.partition(".")[0] == package)
 
 
 def report(arguments: Any) -> None:
