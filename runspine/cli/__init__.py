@@ -71,6 +71,12 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         ),
         "watch": CommandEntry("runspine.cli.commands.runs.watch:watch", "Follow one run, or all of them."),
         "logs": CommandEntry("runspine.cli.commands.runs.logs:logs", "Print the output of a run's trainer."),
+        "stack": CommandEntry(
+            "runspine.cli.commands.runs.attach:stack", "Print the Python stacks of a running trainer."
+        ),
+        "attach": CommandEntry(
+            "runspine.cli.commands.runs.attach:attach", "Open a shell next to a running trainer."
+        ),
         "turns": CommandEntry(
             "runspine.cli.commands.analysis.turns:turns", "Show prompts and answers of a language model."
         ),

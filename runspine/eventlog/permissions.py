@@ -42,6 +42,8 @@ def inbox_of(user: str) -> str:
 
 # Replies to launch checks. Workers may publish below it, so the orchestrator receives nothing else there.
 PREFLIGHT_REPLIES = f"{inbox_of('orchestrator')}.preflight"
+# The same for stacks and terminals of runs.
+PROCESS_REPLIES = f"{inbox_of('orchestrator')}.processes"
 
 
 def read_subjects(*streams: str) -> tuple[str, ...]:
@@ -71,6 +73,7 @@ def _orchestrator() -> NatsRights:
             "caches.*",
             ECHO,
             "preflight.*",
+            "processes.*",
             "notice_requests.*",
             "$JS.API.>",
             *_own_audit("orchestrator"),
@@ -95,13 +98,14 @@ def _worker() -> NatsRights:
             "beats.*",
             "frames.>",
             f"{PREFLIGHT_REPLIES}.*.*",
+            f"{PROCESS_REPLIES}.*.*",
             *read_subjects(RUNS, ATTEMPTS),
             *(f"$JS.API.STREAM.INFO.{stream}" for stream in STREAMS if stream not in (RUNS, ATTEMPTS)),
             f"$JS.API.CONSUMER.INFO.{WORK}.>",
             f"$JS.API.CONSUMER.MSG.NEXT.{WORK}.>",
             f"$JS.ACK.{WORK}.>",
         ),
-        subscribe=(*_own_inbox("worker"), "control.>", "caches.*", "preflight.*"),
+        subscribe=(*_own_inbox("worker"), "control.>", "caches.*", "preflight.*", "processes.*"),
     )
 
 

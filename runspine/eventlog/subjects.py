@@ -98,6 +98,10 @@ def preflight_subject(worker_id: str) -> str:
     return f"preflight.{worker_id}"
 
 
+def processes_subject(worker_id: str) -> str:
+    return f"processes.{worker_id}"
+
+
 def audit_subject(service: str, process: str) -> str:
     """One writer each: a process appends to a history of its own."""
     return f"audit.{service}.{process}"

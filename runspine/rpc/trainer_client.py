@@ -29,6 +29,7 @@ from runspine.rpc.endpoint import Endpoint, find_endpoint
 from runspine.rpc.lines_once import LinesOnce
 from runspine.rpc.siblings import Siblings
 from runspine.wire.v1 import artifacts_pb2 as artifacts
+from runspine.wire.v1 import processes_pb2 as processes
 from runspine.wire.v1 import telemetry_pb2 as telemetry
 from runspine.wire.v1 import trainer_pb2 as trainer
 from runspine.wire.v1.artifacts_pb2_grpc import ArtifactServiceStub
@@ -43,6 +44,8 @@ Answer = TypeVar("Answer")
 OnWait = Callable[[float], None]
 
 CALL_SECONDS = 30.0
+# py-spy looks at each process of the run.
+STACKS_SECONDS = 75.0
 # How long an interrupted stream is retried.
 STREAM_RETRY_SECONDS = 60.0
 OPTIONS = [
@@ -166,6 +169,22 @@ class Client:
     def retry_notice(self, notice_id: str) -> trainer.Notice:
         request = trainer.RetryNoticeRequest(id=notice_id)
         return self._call("RetryNotice", request, trainer.RetryNoticeResponse).notice
+
+    def dump_stacks(self, run: str) -> processes.DumpStacksResponse:
+        """The processes of a running run with their Python stacks."""
+        request = processes.DumpStacksRequest(run_id=run)
+        return self._call("DumpStacks", request, processes.DumpStacksResponse, deadline=STACKS_SECONDS)
+
+    def attach(self, requests: Iterable[processes.AttachRequest]) -> Iterator[processes.AttachResponse]:
+        """A terminal next to a trainer, until it ends or the iterator is closed. It is not retried."""
+        number, stub = self._trainer.choose()
+        call = stub.Attach(iter(requests), metadata=self._metadata)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise translated(error, self._trainer.addresses[number], self.endpoint.token) from error
+        finally:
+            call.cancel()
 
     def watch(
         self,

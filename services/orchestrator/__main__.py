@@ -26,6 +26,7 @@ from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.metrics import BoardCollector
 from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
 from runspine.services.orchestrator.edges.offers import OfferStream
+from runspine.services.orchestrator.edges.run_processes import RunProcesses
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.stream_sizes import publish_stream_sizes
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
@@ -69,11 +70,15 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
         limits = CallerLimits(settings.max_active_runs, pools)
         book = NoticeBook()
         notices = NoticeCalls(log, book, Projector(log, None, book))
+        processes = RunProcesses(link)
         servicer = TrainerServicer(
-            TrainerCalls(log, board, projector, scheduler, installed, checks, caches, notices, limits)
+            TrainerCalls(
+                log, board, projector, scheduler, installed, checks, caches, notices, processes, limits
+            )
         )
         async with (
             checks.open(),
+            processes.open(),
             writing("orchestrator", log) as audit,
             serving(settings, [SERVICE], lambda s: add_TrainerServiceServicer_to_server(servicer, s), audit),
         ):

@@ -168,6 +168,10 @@ class WorkerSettings(ServiceSettings):
         description="variables of the worker's environment that a run may ask for under `secrets`, comma "
         "separated; * stands for any characters",
     )
+    worker_attach: bool = Field(
+        True,
+        description="whether `runspine attach` may open terminals next to trainers, in their sandboxes",
+    )
     llm_url: str = Field(
         "",
         description="language model for play sessions: base address of an OpenAI-compatible API, such as "

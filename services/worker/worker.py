@@ -15,6 +15,7 @@ from runspine.eventlog.publisher import Publisher
 from runspine.runners import Runner
 from runspine.services.worker.artifacts.pending import PendingArtifacts
 from runspine.services.worker.artifacts.uploads import Uploads
+from runspine.services.worker.attach.responder import ProcessResponder
 from runspine.services.worker.attempt.attempt import Attempt
 from runspine.services.worker.attempt.recovery import Recovery
 from runspine.services.worker.claim.cache_reports import CacheReports
@@ -95,6 +96,7 @@ class Worker:
         )
         self._preflight = self._make_preflight()
         self._held: dict[str, Attempt] = {}
+        self._processes = ProcessResponder(link, settings, self._held)
         self._cache_reports = CacheReports(
             link, settings.worker_id, self._claimer.datasets, lambda: {a.dataset for a in self._held.values()}
         )
@@ -192,7 +194,7 @@ class Worker:
         upkeep = self._start_upkeep()
         try:
             await self._unless_draining(self._recovery.recover())
-            async with self._preflight.serving():
+            async with self._preflight.serving(), self._processes.serving():
                 await self._announce()
                 while True:
                     await self._fill_slot()

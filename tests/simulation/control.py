@@ -25,6 +25,7 @@ from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
 from runspine.services.orchestrator.edges.offers import OfferStream
+from runspine.services.orchestrator.edges.run_processes import RunProcesses
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
 from runspine.services.worker.process.sandbox import find_sandbox
@@ -196,7 +197,10 @@ class ControlPlane:
             checks, caches = LaunchChecks(link, board), CacheRequests(link, log, board, projector)
             installed = {RUNNER: SimulatedRunner().info()}
             notices = NoticeCalls(log, NoticeBook(), projector)
-            calls = TrainerCalls(log, board, projector, scheduler, installed, checks, caches, notices)
+            processes = RunProcesses(link)
+            calls = TrainerCalls(
+                log, board, projector, scheduler, installed, checks, caches, notices, processes
+            )
             async with checks.open():
                 self.exchange.serve(TrainerServicer(calls))
                 await self._follow_and_decide(projector, scheduler)

@@ -1,5 +1,6 @@
 from runspine.wire.v1 import facts_pb2 as _facts_pb2
 from runspine.wire.v1 import preflight_pb2 as _preflight_pb2
+from runspine.wire.v1 import processes_pb2 as _processes_pb2
 from runspine.wire.v1 import run_pb2 as _run_pb2
 from runspine.wire.v1 import runner_pb2 as _runner_pb2
 from runspine.wire.v1 import spec_pb2 as _spec_pb2

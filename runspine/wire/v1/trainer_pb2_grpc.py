@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from runspine.wire.v1 import processes_pb2 as runspine_dot_wire_dot_v1_dot_processes__pb2
 from runspine.wire.v1 import trainer_pb2 as runspine_dot_wire_dot_v1_dot_trainer__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -123,6 +124,16 @@ class TrainerServiceStub:
                 '/runspine.wire.v1.TrainerService/RetryNotice',
                 request_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeRequest.SerializeToString,
                 response_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeResponse.FromString,
+                _registered_method=True)
+        self.DumpStacks = channel.unary_unary(
+                '/runspine.wire.v1.TrainerService/DumpStacks',
+                request_serializer=runspine_dot_wire_dot_v1_dot_processes__pb2.DumpStacksRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_processes__pb2.DumpStacksResponse.FromString,
+                _registered_method=True)
+        self.Attach = channel.stream_stream(
+                '/runspine.wire.v1.TrainerService/Attach',
+                request_serializer=runspine_dot_wire_dot_v1_dot_processes__pb2.AttachRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_processes__pb2.AttachResponse.FromString,
                 _registered_method=True)
 
 
@@ -249,6 +260,21 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DumpStacks(self, request, context):
+        """The processes of a running run with their Python stacks, from its worker.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Attach(self, request_iterator, context):
+        """A shell, or a command, next to a running trainer: in its sandbox, with its environment. For the token that
+        submitted the run, and for admins.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -341,6 +367,16 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.RetryNotice,
                     request_deserializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeRequest.FromString,
                     response_serializer=runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeResponse.SerializeToString,
+            ),
+            'DumpStacks': grpc.unary_unary_rpc_method_handler(
+                    servicer.DumpStacks,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_processes__pb2.DumpStacksRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_processes__pb2.DumpStacksResponse.SerializeToString,
+            ),
+            'Attach': grpc.stream_stream_rpc_method_handler(
+                    servicer.Attach,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_processes__pb2.AttachRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_processes__pb2.AttachResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -829,6 +865,60 @@ class TrainerService:
             '/runspine.wire.v1.TrainerService/RetryNotice',
             runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeRequest.SerializeToString,
             runspine_dot_wire_dot_v1_dot_trainer__pb2.RetryNoticeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpStacks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.TrainerService/DumpStacks',
+            runspine_dot_wire_dot_v1_dot_processes__pb2.DumpStacksRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_processes__pb2.DumpStacksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Attach(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/runspine.wire.v1.TrainerService/Attach',
+            runspine_dot_wire_dot_v1_dot_processes__pb2.AttachRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_processes__pb2.AttachResponse.FromString,
             options,
             channel_credentials,
             insecure,

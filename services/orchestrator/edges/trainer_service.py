@@ -46,11 +46,18 @@ from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.name_lookup import look_up_names
 from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
+from runspine.services.orchestrator.edges.run_processes import RunProcesses
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.watch import MORE_STREAMS, more_streams, watch_all, watch_run
 from runspine.spec.nearest import not_accepted
 from runspine.wire.v1 import trainer_pb2 as wire
 from runspine.wire.v1.facts_pb2 import Fact, KeyReserved
+from runspine.wire.v1.processes_pb2 import (
+    AttachRequest,
+    AttachResponse,
+    DumpStacksRequest,
+    DumpStacksResponse,
+)
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.runner_pb2 import RunnerInfo
 from runspine.wire.v1.spec_pb2 import RunSpec
@@ -72,6 +79,7 @@ class TrainerCalls:
     launch_checks: LaunchChecks
     caches: CacheRequests
     notices: NoticeCalls
+    processes: RunProcesses
     limits: CallerLimits = NO_LIMITS
     # Shared by all watching clients.
     feed: ProgressFeed = field(init=False)
@@ -217,6 +225,15 @@ class TrainerServicer(TrainerServiceServicer):
 
     async def RetryNotice(self, request: wire.RetryNoticeRequest, _: Any) -> wire.RetryNoticeResponse:
         return await self._trainer.notices.retry(request)
+
+    async def DumpStacks(self, request: DumpStacksRequest, _: Any) -> DumpStacksResponse:
+        return await self._trainer.processes.stacks(await self._find(request.run_id))
+
+    async def Attach(self, requests: AsyncIterator[AttachRequest], _: Any) -> AsyncIterator[AttachResponse]:
+        first = await anext(aiter(requests), AttachRequest())
+        run = await self._find(first.begin.run_id)
+        async for response in self._trainer.processes.attach(run, first, requests):
+            yield response
 
     async def _submit(self, given: RunSpec, key: str, parent: str) -> wire.SubmitResponse:
         spec = await self._checked(given)

@@ -101,7 +101,7 @@ class Attempt:
         self.dataset = claim.run.spec.dataset.digest
         self._settings = settings
         self._sandbox = sandbox
-        self._limits = bounded(claim.run.spec.limits, settings.most_limits)
+        self.limits = bounded(claim.run.spec.limits, settings.most_limits)
         self._link = link
         self._log = event_log
         self._fact_writer = fact_writer
@@ -139,6 +139,15 @@ class Attempt:
         self._stop: Stop | None = None
         self._fenced = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
+
+    @property
+    def trainer(self) -> TrainerProcess | None:
+        """The trainer, once it was started."""
+        return self._trainer
+
+    @property
+    def sandboxed(self) -> bool:
+        return bool(self._sandbox)
 
     @property
     def progress(self) -> Progress:
@@ -261,7 +270,7 @@ class Attempt:
             with TelemetrySocket(prepared.run_dir) as sockets:
                 try:
                     trainer = await start_trainer(
-                        self.claim, self._sandbox, view_socket, sockets, self._limits, self._log_line
+                        self.claim, self._sandbox, view_socket, sockets, self.limits, self._log_line
                     )
                 except NotStartedError as error:
                     reason = f"{prepared.command[0]} could not be started: {error}"
@@ -278,7 +287,7 @@ class Attempt:
             reached = limit_reached(limit, grace_of(self._run.spec))
             self._call_later(limit, lambda: self.stop(reached))
         guard = LimitGuard(
-            self._limits,
+            self.limits,
             self._run.spec.limits,
             prepared.run_dir,
             trainer.process.pid,

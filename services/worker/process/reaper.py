@@ -317,14 +317,14 @@ def given(command: list[str], named: dict[str, bytes]) -> Iterator[tuple[list[st
             os.close(descriptor)
 
 
-def stay_among_own() -> None:
+def stay_among_own(scopes: int = LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL) -> None:
     """Neither connect to abstract sockets of other processes nor signal them, where the kernel can forbid it.
 
     Namespaces do not: abstract sockets belong to the network, which trainers share. From Linux 6.12 on.
     """
-    scopes = struct.pack("QQQ", 0, 0, LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL)
+    rules = struct.pack("QQQ", 0, 0, scopes)
     made = _libc.syscall(
-        ctypes.c_long(SYS_LANDLOCK_CREATE_RULESET), scopes, ctypes.c_size_t(len(scopes)), ctypes.c_uint(0)
+        ctypes.c_long(SYS_LANDLOCK_CREATE_RULESET), rules, ctypes.c_size_t(len(rules)), ctypes.c_uint(0)
     )
     if made < 0:
         return

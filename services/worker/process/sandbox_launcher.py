@@ -1,8 +1,8 @@
-"""Starts a program in a sandbox of its own, with the standard library alone: for machines without bubblewrap.
+"""Starts a program in a sandbox of its own, with the standard library alone; for machines without bubblewrap.
 
-`python -I -S sandbox_launcher.py <plan as JSON> <descriptor of the environment as JSON> <command> …`. Three
-processes: this one, which waits; the first of the new process namespace, which collects orphans; and the program,
-without capabilities. The exit code is the program's, or 128 and the number of the signal that ended it.
+`python -I -S sandbox_launcher.py <plan as JSON> <descriptor of the environment> <command> …` is three
+processes: this one, which waits; the first of the new process namespace, which collects orphans; and the
+program, without capabilities. The exit code is the program's, or 128 and the number of its last signal.
 """
 
 from __future__ import annotations

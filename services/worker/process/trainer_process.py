@@ -80,8 +80,12 @@ class TrainerProcess:
         limits: Limits | None = None,
         *,
         sandboxed: bool = False,
+        plan: str = "",
     ) -> Self:
-        """Spawn reaper and trainer. Raises NotStartedError with the system's reason."""
+        """Spawn reaper and trainer. Raises NotStartedError with the system's reason.
+
+        With `plan` the command is one that reads it and joins a trainer (`sandbox_join`).
+        """
         limits = limits or Limits()
         cgroup = make_cgroup(name)
         enforced = set_limits(cgroup, limits) if cgroup else frozenset[str]()
@@ -102,6 +106,7 @@ class TrainerProcess:
             "cgroup": str(cgroup) if cgroup else "",
             "file_size": file_size_limit(limits),
             "sandboxed": sandboxed,
+            "plan": plan,
             "filter": filter_program(os.uname().machine).hex() if sandboxed else "",
         }
         try:

@@ -23,6 +23,7 @@ from runspine.services.orchestrator.edges.cache_requests import CacheRequests
 from runspine.services.orchestrator.edges.launch_checks import LaunchChecks
 from runspine.services.orchestrator.edges.notice_calls import NoticeCalls
 from runspine.services.orchestrator.edges.offers import OfferStream
+from runspine.services.orchestrator.edges.run_processes import RunProcesses
 from runspine.services.orchestrator.edges.scheduler import Scheduler
 from runspine.services.orchestrator.edges.trainer_service import TrainerCalls, TrainerServicer
 from runspine.tasks import run_together
@@ -63,7 +64,17 @@ async def serving(client: Any) -> AsyncIterator[Served]:
     book = NoticeBook()
     notices = NoticeCalls(client.log, book, Projector(client.log, None, book))
     servicer = TrainerServicer(
-        TrainerCalls(client.log, board, projector, scheduler, installed, checks, caches, notices)
+        TrainerCalls(
+            client.log,
+            board,
+            projector,
+            scheduler,
+            installed,
+            checks,
+            caches,
+            notices,
+            RunProcesses(client.link),
+        )
     )
     add_TrainerServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
+from runspine.services.worker.process.sandbox import ENGINES, SandboxError, find_sandbox
+from runspine.services.worker.process.sandbox_plan import SandboxPolicy
 from runspine.wire.v1.facts_pb2 import EXITED, LIMIT
 from runspine.wire.v1.spec_pb2 import Limits
 from runspine.wire.v1.telemetry_pb2 import WORKER
@@ -41,8 +46,17 @@ for _ in range(12):
 """
 
 
-async def test_a_deadlock_is_ended_with_a_description_of_its_processes(rig: Rig) -> None:
-    rig.worker()
+# Without a sandbox, and in each kind of it.
+@pytest.mark.parametrize("sandbox", ["off", *ENGINES])
+async def test_a_deadlock_is_ended_with_the_stacks_of_its_processes(
+    rig: Rig, sandbox: str, tmp_path: Path
+) -> None:
+    if sandbox != "off":
+        try:
+            await asyncio.to_thread(find_sandbox, sandbox, SandboxPolicy(tmp_path / "probe"))
+        except SandboxError as reason:
+            pytest.skip(str(reason))
+    rig.worker(RUNSPINE_WORKER_SANDBOX=sandbox)
     run_id = await rig.python(DEADLOCK, limits=Limits(stall_seconds=2))
     exited = await rig.exited(run_id)
     assert exited.outcome == LIMIT
@@ -50,6 +64,9 @@ async def test_a_deadlock_is_ended_with_a_description_of_its_processes(rig: Rig)
     described = [line.text for line in await rig.lines(run_id) if line.source == WORKER]
     assert any("sleep 601" in text and "state S" in text for text in described)
     assert any("python" in text and "lock.acquire" in text for text in described)
+    # Line 6 of the program, in py-spy's words.
+    assert any("<module> (<string>:6)" in text for text in described), described
+    assert not any("sandbox" in text or "bwrap" in text for text in described), described
 
 
 @pytest.mark.parametrize("sandbox", ["auto", "off"])

@@ -1,0 +1,1 @@
+"""What people ask about running trainers: stacks of their processes, and a shell next to them."""
