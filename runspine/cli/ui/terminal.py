@@ -77,7 +77,7 @@ def _keys(requests: queue.SimpleQueue[AttachRequest | None]) -> Iterator[None]:
 def _read(descriptor: int, requests: queue.SimpleQueue[AttachRequest | None], interactive: bool) -> None:
     while data := os.read(descriptor, CHUNK):
         if interactive and LEAVE in data:
-            # What the worker hears as hanging up.
+            # The command ends, and the terminal with it.
             os.kill(os.getpid(), signal.SIGINT)
             return
         requests.put(AttachRequest(input=data))

@@ -44,12 +44,12 @@ class AttachSession:
         self._wake = asyncio.Event()
         self._received, self._sent = 1, 0
         self._written, self._taken = 0, 0
-        self._heard = time.monotonic()
+        self._last_received = time.monotonic()
         self._over = ""
 
     def receive(self, request: ProcessRequest) -> None:
         """The next message of the client."""
-        self._heard = time.monotonic()
+        self._last_received = time.monotonic()
         self._received += 1
         if request.sequence != self._received:
             self._end(LOST)
@@ -87,7 +87,7 @@ class AttachSession:
 
     async def _relay(self, terminal: Terminal) -> None:
         """Send output until the program has ended and nothing is left, or the session is over."""
-        told = time.monotonic()
+        signalled = time.monotonic()
         while not self._over:
             full = self._written - self._taken >= WINDOW_BYTES
             data = b"" if full else terminal.read()
@@ -98,10 +98,10 @@ class AttachSession:
             if terminal.exit.done() and not full:
                 return
             now = time.monotonic()
-            if now - told > ALIVE_SECONDS:
-                told = now
+            if now - signalled > ALIVE_SECONDS:
+                signalled = now
                 await self._send(ProcessReply(alive=True))
-            if now - self._heard > SILENT_SECONDS:
+            if now - self._last_received > SILENT_SECONDS:
                 self._end("the orchestrator does not answer")
             if self._trainer_ended():
                 self._end(ENDED)

@@ -127,8 +127,8 @@ def _dump(pid: int, program: str, seconds: float) -> tuple[list[str], str]:
             env={"PATH": os.defpath},
         )
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return [], f"py-spy: {said[:MAX_LINE_LENGTH]}"
+        message = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return [], f"py-spy: {message[:MAX_LINE_LENGTH]}"
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     # Number, command and version come first; a command may have several lines.
     first = next((at for at, line in enumerate(lines) if line.startswith("Thread ")), len(lines))
