@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,12 +79,12 @@ class Walled:
         return self.worker_dir / "runs" / "mine"
 
     async def start(
-        self, script: str, *arguments: str, network: bool = True, **variables: str
+        self, script: str, *arguments: str, network: bool = True, variables: Mapping[str, str] | None = None
     ) -> TrainerProcess:
         make_scratch(self.run_dir)
         plan = plan_sandbox(self.sandbox.policy, self.run_dir, self.run_dir, sys.executable, network=network)
         command = self.sandbox.command(plan, [sys.executable, "-c", script, *arguments])
-        environment = {"PATH": os.environ["PATH"], "HOME": str(Path.home()), **variables}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(Path.home()), **(variables or {})}
         lock = self.run_dir / REAPER_LOCK
         return await TrainerProcess.start("walled", command, self.run_dir, environment, lock, sandboxed=True)
 
@@ -162,7 +163,7 @@ async def test_variables_of_a_run_do_not_act_on_what_builds_its_sandbox(
     # The dynamic linker writes a file for each program that it starts, as it would load a library.
     variables = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": f"{outside}/trace", "MINE": 'a=b\n"c" é'}
     script = "import os; print(os.environ['MINE'], os.environ['LD_DEBUG'], 'RUNSPINE_HOME' in os.environ)"
-    trainer = await walled.start(script, **variables)
+    trainer = await walled.start(script, variables=variables)
     # The folder is not there in the sandbox: what programs inside trace is among their output.
     assert 'a=b\n"c" é libs False\n' in (await trainer.stdout.read()).decode()
     await trainer.wait()
