@@ -130,6 +130,10 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "datasets": CommandEntry(
             "runspine.cli.commands.registry.datasets:datasets", "Manage datasets for offline training."
         ),
+        "import-runs": CommandEntry(
+            "runspine.cli.commands.registry.import_runs:import_runs",
+            "Import runs of TensorBoard, W&B, MLflow and CSV.",
+        ),
         "import": CommandEntry(
             "runspine.cli.commands.registry.import_:import_", "Import checkpoints from other tools."
         ),

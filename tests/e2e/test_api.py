@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -139,3 +140,29 @@ def test_problems_are_exceptions_that_name_the_field(api: Api, shell: Shell) -> 
         run.wait(timeout=0.2)
     run.cancel("enough")
     assert run.wait(timeout=60).state == "cancelled"
+
+
+def test_runs_of_other_tools_are_imported_once_with_every_point(
+    shell: Shell, api: Api, tmp_path: Path
+) -> None:
+    points = [(n, n / 3 if n % 5 else math.nan, 1.6e9 + n / 7) for n in range(3000)]
+    rows = [f"{step},{at!r},{value!r}" for step, value, at in points]
+    (tmp_path / "alte läufe.csv").write_text("\n".join(["step,time,loss", *rows]))
+    (tmp_path / "mlruns/1/abc/metrics").mkdir(parents=True)
+    (tmp_path / "mlruns/1/abc/meta.yaml").write_text("run_name: deep\n")
+    (tmp_path / "mlruns/1/abc/metrics/loss").write_text("1600000000000 0.5 3\n")
+    first = json.loads(shell("import-runs", str(tmp_path), "--project", "old", "--json").stdout)
+    again = json.loads(shell("import-runs", str(tmp_path), "--project", "old", "--json").stdout)
+    assert [each["created"] for each in first["imported"]] == [True, True]
+    assert [each["created"] for each in again["imported"]] == [False, False]
+    assert [each["run_id"] for each in again["imported"]] == [each["run_id"] for each in first["imported"]]
+    found = {run.name: run.wait(timeout=120) for run in api.runs(project="old")}
+    assert set(found) == {"alte läufe", "deep"}
+    run = found["alte läufe"]
+    assert (run.state, run.labels["imported"]) == ("completed", "csv")
+    table = run.history("loss", times=True)
+    read = zip(*(table.column(name).to_pylist() for name in ("step", "value")), strict=True)
+    assert [*map(str, read)] == [str((step, value)) for step, value, _ in points]
+    assert [at.timestamp() for at in table.column("at").to_pylist()] == pytest.approx(
+        [at for _, _, at in points], abs=2e-6
+    )

@@ -12,8 +12,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 
 from runspine.domain.event_files import RECORDED
+from runspine.domain.event_scalars import EventScalar
 from runspine.services.worker.process.event_tail import EventTail, FollowedFile
-from runspine.services.worker.protocol.event_file import EventScalar
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
 
 NAME = "events.out.tfevents.1"

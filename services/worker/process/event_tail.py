@@ -15,8 +15,8 @@ from pathlib import Path
 import structlog
 
 from runspine.domain.event_files import NOT_FOLLOWED, RECORDED, is_event_file
+from runspine.domain.event_scalars import EventFileError, EventFileReader, EventScalar
 from runspine.services.worker.artifacts.beneath import open_regular, opened_folder
-from runspine.services.worker.protocol.event_file import EventFileError, EventFileReader, EventScalar
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
 
 log = structlog.get_logger()

@@ -16,9 +16,9 @@ from typing import Any
 import structlog
 
 from runspine.clock import now_micros
+from runspine.domain.event_scalars import EventScalar
 from runspine.eventlog.publisher import MessageTooLargeError, Publisher, PublishRefusedError
 from runspine.services.worker.metrics import HELD_BACK, LINES, LOG_LINES, MALFORMED, SPOOL_FULL, STEPS
-from runspine.services.worker.protocol.event_file import EventScalar
 from runspine.services.worker.protocol.frame_splitter import Frame
 from runspine.services.worker.protocol.redact import Redactor
 from runspine.services.worker.telemetry.assembly.assembler import BatchAssembler

@@ -15,8 +15,8 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]
 
+from runspine.domain.event_scalars import EventFileError, EventFileReader
 from runspine.services.worker.artifacts.discovery import kind_of
-from runspine.services.worker.protocol.event_file import EventFileError, EventFileReader
 
 
 def read(data: bytes, size: int = 7) -> list[Any]:

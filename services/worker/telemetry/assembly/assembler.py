@@ -7,8 +7,8 @@ from typing import Any
 
 from runspine.domain.artifact_kinds import CHECKPOINT
 from runspine.domain.evaluation_series import batch_points
+from runspine.domain.event_scalars import EventScalar
 from runspine.domain.tracking import read_output, wandb_run
-from runspine.services.worker.protocol.event_file import EventScalar
 from runspine.services.worker.protocol.events import (
     ArtifactEvent,
     ArtifactsEvent,

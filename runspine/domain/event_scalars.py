@@ -10,11 +10,11 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runspine.services.worker.protocol.fields import MAX_NAME_LENGTH
-
 HEAD, FOOT = 12, 4
 # A larger one is no event of a writer, or the file is damaged.
 MAX_RECORD_BYTES = 64 << 20
+# As of any name of the protocol.
+MAX_TAG_LENGTH = 4096
 # Times beyond the year 5000 are none.
 MAX_SECONDS = 1e11
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -98,7 +98,7 @@ def _value(data: bytes) -> tuple[str, float] | None:
             scalar_plugin = b"scalars" in value
     if number is None and scalar_plugin and tensor:
         number = _tensor(tensor)
-    return (tag[:MAX_NAME_LENGTH], number) if tag and number is not None else None
+    return (tag[:MAX_TAG_LENGTH], number) if tag and number is not None else None
 
 
 def _tensor(data: bytes) -> float | None:
