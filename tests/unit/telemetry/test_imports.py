@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tensorboardX import SummaryWriter
+from tensorboardX import SummaryWriter  # type: ignore[import-untyped]
 
 from runspine.imports.__main__ import report
 from runspine.imports.finding import find_runs
