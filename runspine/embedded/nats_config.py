@@ -36,7 +36,7 @@ listen: {_quoted(config.listen)}
 http: {_quoted(config.monitor)}
 
 max_payload: 1MB
-max_connections: 1024
+max_connections: 8192
 write_deadline: "10s"
 feature_flags {{ js_ack_fc_v2: false }}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import asdict
 
@@ -53,6 +54,7 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
         board = Board()
         projector = Projector(log, None if settings.ignore_snapshot else S3Blobs(settings), board)
         await projector.start()
+        leave_heap_alone()
         REGISTRY.register(BoardCollector(board))
         scheduler = Scheduler(
             log,
@@ -84,6 +86,12 @@ async def serve(settings: OrchestratorSettings, health: Health) -> None:
         ):
             starting.clear()
             await run_together(notices.follow(), run_loops(projector, scheduler, link, settings))
+
+
+def leave_heap_alone() -> None:
+    """The board is not garbage: otherwise each full collection holds the event loop while it looks at all."""
+    gc.collect()
+    gc.freeze()
 
 
 async def run_loops(

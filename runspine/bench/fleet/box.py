@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from runspine.clock import now_micros
 from runspine.embedded import running_stack
 from runspine.embedded.stack import Stack
 from runspine.eventlog import ConflictError, Version
-from runspine.eventlog.connection import NatsAccount, NatsConnection
+from runspine.eventlog.connection import NatsAccount, NatsConnection, NatsUnreachableError
 from runspine.eventlog.jetstream import JetStreamLog
 from runspine.eventlog.publisher import Publisher
 from runspine.eventlog.signing import Keyring, SigningKey
@@ -34,6 +34,8 @@ from runspine.wire.v1.run_pb2 import COMPLETED, Beat
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 WORKERS_A_LINK = 50
+IDLE_SECONDS = 5.0
+SUBMITS = 30
 CLIENTS = 16
 SPEC = RunSpec(runner="script", command=["true"])
 
@@ -46,6 +48,9 @@ class Tally:
     lost_claims: int = 0
     ended: int = 0
     started: dict[str, float] = field(default_factory=dict)
+    beats: int = 0
+    # Workers that sent a heartbeat since this was cleared.
+    alive: set[str] = field(default_factory=set)
 
 
 class BoxedWorker:
@@ -95,7 +100,11 @@ class BoxedWorker:
     async def _beat(self) -> None:
         while True:
             beat = Beat(worker_id=self._id, at=now_micros())
-            await self._link.publish(beat_subject(self._id), beat.SerializeToString())
+            with contextlib.suppress(NatsUnreachableError):
+                if self._link.connected:
+                    await self._link.publish(beat_subject(self._id), beat.SerializeToString())
+                    self._tally.beats += 1
+                    self._tally.alive.add(self._id)
             await asyncio.sleep(1.0)
 
 
@@ -149,6 +158,57 @@ async def bench_drain(workers: int, runs: int, announce: Announce) -> Report:
         f"synced writes one by one allow {limit:,.0f} runs/s: {runs / seconds / limit:.2f} of that",
     )  # fmt: skip
     return report
+
+
+async def bench_idle(sizes: Sequence[int], announce: Announce) -> Report:
+    """Idle workers with heartbeats: CPU of the orchestrator, the wait until a run is claimed, and the time
+    until all are back after nats-server was killed."""
+    report = Report("Idle workers")
+    curves = {name: report.curve(f"fleet {name}", name) for name in ("idle", "claim", "return")}
+    for size in sizes:
+        announce(f"{size:,} idle workers")
+        with tempfile.TemporaryDirectory(prefix="runspine-bench-") as scratch:
+            async with (
+                running_stack(Path(scratch) / "box", only={"nats", "s3", "orchestrator"}) as stack,
+                boxed_workers(stack, size) as tally,
+            ):
+                found = await _measure_idle(stack, tally, size)
+        for name, value in zip(curves, found, strict=True):
+            curves[name].append((size, value))
+        idle, claim, back = found
+        report.add(
+            f"{size:,} idle workers: CPU of the orchestrator", idle, "cores",
+            context=f"a run is claimed {claim * 1000:.0f} ms after its submit (p99 of {SUBMITS}); "
+            f"after a kill of nats-server all heartbeats are back in {back:.1f} s",
+        )  # fmt: skip
+    return report
+
+
+async def _measure_idle(stack: Stack, tally: Tally, size: int) -> tuple[float, float, float]:
+    """Cores in use, seconds until a claim (p99), seconds until every worker is back."""
+    caller = Caller(stack)
+    await _until(lambda: tally.beats >= 2 * size)
+    process = psutil.Process(stack.pid("orchestrator"))
+    before, began = _cpu(process), time.perf_counter()
+    await asyncio.sleep(IDLE_SECONDS)
+    idle = (_cpu(process) - before) / (time.perf_counter() - began)
+    waits = []
+    for _ in range(SUBMITS):
+        submitted = time.perf_counter()
+        run_id = await asyncio.to_thread(caller.submit, SPEC)
+        await _until(lambda run_id=run_id: run_id in tally.started)  # type: ignore[misc]
+        waits.append(tally.started[run_id] - submitted)
+    old = stack.kill("nats")
+    killed = time.perf_counter()
+    await stack.until_restarted("nats", old)
+    tally.alive.clear()
+    await _until(lambda: len(tally.alive) == size)
+    return idle, percentile(waits, 0.99), time.perf_counter() - killed
+
+
+async def _until(check: Callable[[], bool]) -> None:
+    while not check():
+        await asyncio.sleep(0.005)
 
 
 def _submit(caller: Caller, runs: int) -> None:

@@ -13,6 +13,7 @@ from runspine.wire.v1.trainer_pb2 import ListRequest
 Labels = tuple[tuple[str, str], ...]
 # Fields of a request that are equal to those of a run, or empty.
 EQUAL = ("env", "algo", "runner", "project", "submitted_by")
+NAME = 6
 
 
 class RunRow(NamedTuple):
@@ -72,23 +73,22 @@ class RunRows:
         self, ids: Iterable[str], request: ListRequest, quarantined: Mapping[str, object]
     ) -> list[str]:
         """Those that match all conditions but the ones on parameters, in the same order."""
-        rows = self._rows
-        found = [(run_id, rows[run_id]) for run_id in ids]
+        rows, found = self._rows, list(ids)
         if request.phases:
             phases = frozenset(request.phases)
-            found = [each for each in found if _phase(*each, quarantined) in phases]
+            found = [each for each in found if _phase(each, rows[each], quarantined) in phases]
         for index, name in enumerate(EQUAL, 1):
             if wanted := getattr(request, name):
-                found = [each for each in found if each[1][index] == wanted]
+                found = [each for each in found if rows[each][index] == wanted]
         if part := request.name.lower():
-            found = [each for each in found if part in each[1].name]
+            found = [each for each in found if part in rows[each][NAME]]
         if after := request.submitted_after:
-            found = [each for each in found if each[1].submitted_at >= after]
+            found = [each for each in found if rows[each].submitted_at >= after]
         if before := request.submitted_before:
-            found = [each for each in found if each[1].submitted_at < before]
+            found = [each for each in found if rows[each].submitted_at < before]
         for label in request.labels.items():
-            found = [each for each in found if label in each[1].labels]
-        return [run_id for run_id, _ in found]
+            found = [each for each in found if label in rows[each].labels]
+        return found
 
     def _row(self, run: Run) -> RunRow:
         spec = run.spec
