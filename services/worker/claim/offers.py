@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ ONE_POOL_SECONDS = 10.0
 # Several pools are polled in turn, so an offer waits for at most one round.
 EACH_POOL_SECONDS = 0.25
 RETRY_SECONDS = 0.25
+# How often the pause after a failure doubles.
+MAX_DOUBLINGS = 3
 HOLD_SECONDS = 2.0
 ACK_TRIES = 3
 
@@ -50,14 +53,20 @@ class OfferQueue:
 
     async def next(self) -> OfferLease:
         """The next offer, from the first pool that has one."""
+        failures = 0
         while True:
             for pool in self._pools:
+                generation = self._link.generation
                 try:
                     lease = await self._pull(pool)
                 except NatsUnreachableError as error:
                     log.debug("offers.waiting", pool=pool, error=str(error))
-                    await asyncio.sleep(RETRY_SECONDS)
+                    # A fleet must not ask in step; a new connection is used at once.
+                    pause = RETRY_SECONDS * 2 ** min(failures, MAX_DOUBLINGS) * random.uniform(0.5, 1.5)
+                    failures += 1
+                    await self._link.changed_since(generation, pause)
                     continue
+                failures = 0
                 if lease is not None:
                     return lease
 

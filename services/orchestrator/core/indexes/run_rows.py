@@ -13,7 +13,6 @@ from runspine.wire.v1.trainer_pb2 import ListRequest
 Labels = tuple[tuple[str, str], ...]
 # Fields of a request that are equal to those of a run, or empty.
 EQUAL = ("env", "algo", "runner", "project", "submitted_by")
-NAME = 6
 
 
 class RunRow(NamedTuple):
@@ -81,7 +80,7 @@ class RunRows:
             if wanted := getattr(request, name):
                 found = [each for each in found if rows[each][index] == wanted]
         if part := request.name.lower():
-            found = [each for each in found if part in rows[each][NAME]]
+            found = [each for each in found if part in rows[each].name]
         if after := request.submitted_after:
             found = [each for each in found if rows[each].submitted_at >= after]
         if before := request.submitted_before:
