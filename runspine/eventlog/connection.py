@@ -78,7 +78,8 @@ class NatsConnection:
         self._monitor: asyncio.Task[None] | None = None
         self._broken = asyncio.Event()
         self._retry_seconds = CONNECT_RETRY_SECONDS * random.uniform(*JITTER)
-        self._conversations: set[asyncio.Queue[Msg]] = set()
+        # By inbox, in the order in which they began.
+        self._conversations: dict[str, asyncio.Queue[Msg]] = {}
         self.silence = Silence()
         self._asks = itertools.count()
         self._publishers = itertools.count()
@@ -161,11 +162,11 @@ class NatsConnection:
             subscription = await self.client.subscribe(f"{inbox}.*" if numbered else inbox, cb=keep)
         except (NatsError, ConnectionError) as error:
             raise NatsUnreachableError(str(error)) from error
-        self._conversations.add(arrived)
+        self._conversations[inbox] = arrived
         try:
             yield inbox, arrived
         finally:
-            self._conversations.discard(arrived)
+            del self._conversations[inbox]
             with contextlib.suppress(NatsError, ConnectionError):
                 await subscription.unsubscribe()
 
@@ -238,10 +239,10 @@ class NatsConnection:
         async with self._changed:
             self.generation += 1
             self._changed.notify_all()
-        for arrived in self._conversations:
-            arrived.put_nowait(
-                Msg(self.client, headers={"Status": RECONNECTED, "Description": "reconnected"})
-            )
+        if (client := self._client) is not None:
+            headers = {"Status": RECONNECTED, "Description": "what was asked before may stay unanswered"}
+            for arrived in self._conversations.values():
+                arrived.put_nowait(Msg(client, headers=headers))
 
     async def _on_error(self, error: Exception) -> None:
         self._note(error)
