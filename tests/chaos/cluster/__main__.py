@@ -60,7 +60,7 @@ def main() -> int:
 
 
 async def _until_ended(campaign: Campaign) -> dict[str, Any]:
-    """Told to end by SIGTERM it ends what it has started, as it does by SIGINT."""
+    """Ended by SIGTERM, it ends what it has started, as it does by SIGINT."""
     task = asyncio.current_task()
     assert task
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -12,7 +12,7 @@ from tests.chaos.cluster.site import ClusterSite
 
 
 async def verify_log(site: ClusterSite) -> dict[str, Any]:
-    """Commits, signed ones and unsigned ones of all streams, and each flaw in a line."""
+    """Commits, signed ones and unsigned ones of all streams, and each problem in a line."""
     environment = {
         **os.environ,
         "RUNSPINE_ADDRESS": site.addresses["orchestrator"],
@@ -33,12 +33,12 @@ async def verify_log(site: ClusterSite) -> dict[str, Any]:
     except ValueError:
         return {"flaws": [f"events verify: exit code {process.returncode}: {errors.decode()[-1500:]}"]}
     streams = found["streams"].values()
-    flaws = [
+    problems = [
         f"{each['stream']} {each['sequence']} {each['subject']}: {each['what']}" for each in found["flaws"]
     ]
     return {
         "commits": sum(each["commits"] for each in streams),
         "signed": sum(each["signed"] for each in streams),
         "unsigned": sum(each["unsigned"] for each in streams),
-        "flaws": [*flaws, *([found["damage"]] if found["damage"] else [])],
+        "flaws": [*problems, *([found["damage"]] if found["damage"] else [])],
     }
