@@ -222,7 +222,7 @@ def python_paths(python: str) -> list[Path]:
     found += [Path(line.partition("=")[2].strip()).parent for line in lines if line.startswith("home")]
     # A program of another kind has its folder by another name, or is in /usr.
     kept = [path for path in found if path != Path("/usr") and any(path.glob("lib/python3*"))]
-    return [*kept, *(path for each in kept for path in _editable_projects(each))]
+    return [*kept, *(path for each in kept for path in (*_editable_projects(each), *_added_folders(each)))]
 
 
 def _editable_projects(prefix: Path) -> Iterable[Path]:
@@ -236,3 +236,14 @@ def _editable_projects(prefix: Path) -> Iterable[Path]:
         editable = isinstance(about.get("dir_info"), dict) and about["dir_info"].get("editable")
         if editable and url.scheme == "file" and not file.parent.name.startswith("runspine-"):
             yield Path(unquote(url.path))
+
+
+def _added_folders(prefix: Path) -> Iterable[Path]:
+    """Folders that .pth files of a virtualenv add to its path, such as another one's packages."""
+    for file in prefix.glob("lib/python3*/site-packages/*.pth"):
+        try:
+            lines = file.read_text().splitlines()
+        except (OSError, ValueError):
+            continue
+        if not file.name.startswith("__editable__.runspine-"):
+            yield from (Path(line) for line in lines if line.startswith("/") and os.path.isdir(line))

@@ -259,8 +259,13 @@ def test_an_interpreter_that_a_command_names_is_given_unless_a_run_made_it(tmp_p
     program = f"{project}/bin/torchrun"
     for words in ([program], ["env", f"PATH=/bin:{project}/bin", program], ["sh", "-c", f"'{program}' x"]):
         assert str(project) in seen(project, *words)
-    # A package of the virtualenv that is edited in place, wherever that is.
+    # A package of the virtualenv that is edited in place, wherever that is, and a folder on its path.
     assert str(secret) in seen(project, program)
+    (tmp_path / "packages").mkdir()
+    (project / "lib/python3.11/site-packages/all.pth").write_text(
+        f"import os\n{tmp_path}/packages\n/nowhere\n"
+    )
+    assert {f"{tmp_path}/packages", "/nowhere"} & seen(project, program) == {f"{tmp_path}/packages"}
     for written in (worker_dir / "runs" / "r" / "work" / "env", tmp_path / "scratch" / "env"):
         assert str(secret) not in seen(written, f"{written}/bin/torchrun")
 
