@@ -67,6 +67,8 @@ def progress_parts(progress: Progress) -> list[str]:
         words.append(f"{progress.steps_per_second:,.0f} steps/s")
     if progress.held_back:
         words.append(f"held back: {escaped(progress.held_back)} ({span(progress.held_back_seconds)} so far)")
+    if progress.stalled_since:
+        words.append(f"stalled since {local_time(progress.stalled_since)}")
     return words
 
 

@@ -57,6 +57,12 @@ class WorkerSettings(ServiceSettings):
         ge=0,
         description="time between samples of what a run uses (CPU, memory, disk, network, GPUs); 0: none",
     )
+    stall_seconds: float = Field(
+        900.0,
+        ge=0,
+        description="how long a trainer is without output, telemetry and CPU time before its run is marked "
+        "as stalled, with the stacks of its processes in its log; 0: never. `limits.stall_seconds` ends it",
+    )
     machine_seconds: float = Field(
         10.0, gt=0, description="time between measurements of the machine: disk and GPUs, for heartbeats"
     )

@@ -480,7 +480,7 @@ class AttemptProgressed(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds", "last_step_at", "agent_returns")
+    __slots__ = ("step", "total_steps", "episodes", "last_return", "steps_per_second", "counts", "mean_return", "evaluation", "held_back", "held_back_seconds", "last_step_at", "agent_returns", "stalled_since")
     class AgentReturnsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -500,6 +500,7 @@ class Progress(_message.Message):
     HELD_BACK_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_AT_FIELD_NUMBER: _ClassVar[int]
     AGENT_RETURNS_FIELD_NUMBER: _ClassVar[int]
+    STALLED_SINCE_FIELD_NUMBER: _ClassVar[int]
     step: int
     total_steps: int
     episodes: int
@@ -512,7 +513,8 @@ class Progress(_message.Message):
     held_back_seconds: float
     last_step_at: int
     agent_returns: _containers.ScalarMap[str, float]
-    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ..., last_step_at: _Optional[int] = ..., agent_returns: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    stalled_since: int
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., episodes: _Optional[int] = ..., last_return: _Optional[float] = ..., steps_per_second: _Optional[float] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., mean_return: _Optional[float] = ..., evaluation: _Optional[_Union[EvaluationSummary, _Mapping]] = ..., held_back: _Optional[str] = ..., held_back_seconds: _Optional[float] = ..., last_step_at: _Optional[int] = ..., agent_returns: _Optional[_Mapping[str, float]] = ..., stalled_since: _Optional[int] = ...) -> None: ...
 
 class EvaluationSummary(_message.Message):
     __slots__ = ("digest", "batches", "episodes", "mean", "std", "minimum", "maximum", "deterministic", "env")

@@ -116,6 +116,9 @@ def events_of_attempt(fact: Fact, stream: str, position: int) -> Iterator[Event]
     kind = fact.WhichOneof("kind")
     if kind == "attempt_progressed":
         attempt, counts = fact.attempt_progressed.attempt, fact.attempt_progressed.progress.counts
+        if fact.attempt_progressed.progress.stalled_since:
+            detail = "no output, no telemetry and no CPU time; the stacks of its processes are in its log"
+            yield Event("stalled", f"stalled:{attempt}", fact.at, detail, stream, position)
     elif kind == "attempt_exited":
         attempt, counts = fact.attempt_exited.attempt, fact.attempt_exited.counts
         if fact.attempt_exited.outcome == LIMIT:

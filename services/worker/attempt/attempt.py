@@ -137,6 +137,7 @@ class Attempt:
         self._reports = TrainerReports(self.number, prepared.run_dir, self._telemetry, self._append)
         self._trainer: TrainerProcess | None = None
         self._stop: Stop | None = None
+        self._stalled_since = 0
         self._fenced = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
 
@@ -152,7 +153,9 @@ class Attempt:
     @property
     def progress(self) -> Progress:
         """How far the trainer is, for heartbeats."""
-        return self._telemetry.progress
+        progress = self._telemetry.progress
+        progress.stalled_since = self._stalled_since
+        return progress
 
     async def run(self) -> None:
         """Return when AttemptExited is on the log, or when a later attempt has superseded this one."""
@@ -304,9 +307,7 @@ class Attempt:
                 self._telemetry.add_metrics,
             ),
             event_files=self._event_tail.follow(),
-            stall=StallGuard(self._run.spec, trainer.process.pid, self._telemetry, prepared.redact).watch(
-                self.stop
-            ),
+            stall=self._stall_guard(trainer).watch(self.stop),
         ):
             if text := guard.describe():
                 await self._log_line(text)
@@ -359,10 +360,24 @@ class Attempt:
         while True:
             await asyncio.sleep(self._settings.progress_seconds)
             progress = self.progress
-            if progress.step != recorded.step or progress.counts != recorded.counts:
+            moved = progress.step != recorded.step or progress.counts != recorded.counts
+            if moved or progress.stalled_since != recorded.stalled_since:
                 fact = AttemptProgressed(attempt=self.number, progress=progress)
                 await self._append(Fact(at=now_micros(), attempt_progressed=fact))
                 recorded = progress
+
+    def _stall_guard(self, trainer: TrainerProcess) -> StallGuard:
+        def mark(since: int) -> None:
+            self._stalled_since = since
+
+        return StallGuard(
+            self._run.spec,
+            trainer.process.pid,
+            self._telemetry,
+            self.claim.prepared.redact,
+            self._settings.stall_seconds,
+            mark,
+        )
 
     def _sampler(self, trainer: TrainerProcess) -> UsageSampler:
         gpus = [gpu for gpu in self.claim.prepared.environment["CUDA_VISIBLE_DEVICES"].split(",") if gpu]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,25 @@ async def test_a_process_that_records_and_waits_for_ever_has_stalled(rig: Rig, s
     assert (exited.outcome, exited.counts.steps) == (LIMIT, 1), await rig.texts(run_id)
     described = [line.text for line in await rig.lines(run_id) if line.source == WORKER]
     assert any("import gymnasium" in text and "state S" in text for text in described)
+
+
+async def test_a_stalled_run_is_marked_until_it_goes_on(rig: Rig) -> None:
+    rig.worker(RUNSPINE_STALL_SECONDS="2", RUNSPINE_PROGRESS_SECONDS="0.3")
+    program = (
+        "import time; print('begun', flush=True); time.sleep(8); print('on', flush=True); time.sleep(1.5)"
+    )
+    run_id = await rig.python(program)
+    exited = await rig.exited(run_id)
+    assert exited.outcome == EXITED  # nothing ends it without its limit
+    facts = [f.attempt_progressed for f in await rig.attempts(run_id) if f.HasField("attempt_progressed")]
+    marks = [since for since, _ in groupby(fact.progress.stalled_since for fact in facts)]
+    assert marks[-1] == exited.progress.stalled_since == 0
+    [since] = filter(None, marks)
+    [start] = [f for f in await rig.attempts(run_id) if f.HasField("attempt_started")]
+    assert 0 < since - start.at < 5_000_000
+    described = [line.text for line in await rig.lines(run_id) if line.source == WORKER]
+    assert any("<module> (<string>:1)" in text for text in described), described
+    assert described.count("it goes on") == 1
 
 
 async def test_work_without_output_and_output_without_work_go_on(rig: Rig) -> None:
