@@ -12,6 +12,7 @@ from nicegui import ui
 from runspine.audit.trail import AuditTrail
 from runspine.service.process import Health, run_service
 from runspine.services.dashboard.core.run_table import RunTable
+from runspine.services.dashboard.edges.api_code import add_code_api
 from runspine.services.dashboard.edges.api_curves import add_compare_api, add_curve_api
 from runspine.services.dashboard.edges.api_episodes import add_episode_api
 from runspine.services.dashboard.edges.api_files import add_file_api
@@ -61,6 +62,7 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         add_compare_api(site.app, backend, comparisons)
         add_episode_api(site.app, episode_frames)
         add_file_api(site.app, backend)
+        add_code_api(site.app, backend)
         add_live_api(site.app, backend, hub, RecordedClips(clips))
         add_pages(
             PageContext(

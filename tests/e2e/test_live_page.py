@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import subprocess
+import tarfile
 import urllib.request
 from pathlib import Path
 
@@ -11,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 
 from runspine.bench.kit.browser import Browser, browsing
 from runspine.video.clip import decode
+from tests.kit.forks.command import run_command
 from tests.kit.page import IN_CHROMIUM, LOOKER, PageRig
 from tests.kit.paths import ROOT
 from tests.kit.waiting import until
@@ -190,3 +195,45 @@ def test_a_run_that_has_ended_offers_its_episodes(rig: PageRig, browser: Browser
     browser.sees("There are no live frames after a run has ended")
     browser.press(".rs-watch-note button", "Replay episodes")
     browser.until(lambda: browser.driver.current_url.endswith("tab=episodes"), "its episodes")
+
+
+def test_the_code_of_a_run_is_shown_with_its_difference_and_downloaded(
+    rig: PageRig, browser: Browser, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text("print('first')\n")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "begin"]):
+        subprocess.run(["git", "-C", project, *words], check=True)
+    (project / "train.py").write_text("print('<b>second</b>')\n")
+    environment = {**rig.shell.environment, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    del environment["RUNSPINE_CODE"]
+    submit = ("submit", "--json", "--", "python", "train.py")
+    submitted = run_command(*submit, environment=environment, directory=project)
+    assert submitted.returncode == 0, submitted.stderr
+    run_id = json.loads(submitted.stdout)["runs"][0]["run"]["id"]
+    browser.open(f"/run/{run_id}?tab=code")
+    browser.sees("Difference to the commit")
+    browser.sees("+print('<b>second</b>')")
+    browser.sees("with changes")
+    browser.until(lambda: browser.find("a", "Download all"), "the link to the archive")
+    fetch = "return fetch(`/api/code/%s/%s`).then(answer => answer.arrayBuffer()).then(found => "
+    fetch += "Array.from(new Uint8Array(found)))"
+    file = bytes(browser.script(fetch % (run_id, "file/train.py")))
+    assert file == (project / "train.py").read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(bytes(browser.script(fetch % (run_id, "archive"))))) as archive:
+        [member] = archive.getmembers()
+        assert member.name.endswith("/train.py")
+        inside = archive.extractfile(member)
+        assert inside is not None
+        assert inside.read() == file
+    (project / "train.py").write_text("print('third')\n")
+    changed = run_command(*submit, environment=environment, directory=project)
+    later = json.loads(changed.stdout)["runs"][0]["run"]["id"]
+    browser.open(f"/run/{later}?tab=config")
+    browser.find("input[aria-label='Compare with run (id or name)']").send_keys(run_id + Keys.ENTER)
+    browser.sees("Code: 1 files differ")
+    browser.sees("+print('third')")
+    missing = f"return fetch('/api/code/{run_id}/file/../../etc/passwd').then(answer => answer.status)"
+    assert browser.script(missing) == 404

@@ -1,4 +1,4 @@
-"""The parameters tab: the spec as a run file, the trainer's command, and a diff with another run."""
+"""The parameters tab: the spec as a run file, the trainer's command, and what differs from another run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from runspine.domain.lineage import readable
 from runspine.errors import RunspineError
 from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
 from runspine.services.dashboard.pages.elements.plain_text import block, difference
+from runspine.services.dashboard.pages.run.differences import draw_differences
 from runspine.spec.run_file import spec_yaml
 from runspine.wire.v1.trainer_pb2 import GetRequest, GetResponse
 
@@ -52,5 +53,6 @@ async def draw_config(context: PageContext, visitor: Visitor, answer: GetRespons
             )
             ui.label(f"Difference to {found.run.name}").classes("rs-section")
             difference(list(lines) or ["no difference"])
+            await draw_differences(visitor, found, answer)
 
     other.on("keydown.enter", compare)

@@ -10,6 +10,7 @@ from runspine.services.dashboard.pages.elements.context import PageContext, Visi
 from runspine.services.dashboard.pages.elements.frame import frame, page
 from runspine.services.dashboard.pages.elements.notices import problem
 from runspine.services.dashboard.pages.run.charts import draw_charts
+from runspine.services.dashboard.pages.run.code import draw_code
 from runspine.services.dashboard.pages.run.config import draw_config
 from runspine.services.dashboard.pages.run.episodes import draw_episodes
 from runspine.services.dashboard.pages.run.evaluations import draw_evaluations
@@ -32,6 +33,7 @@ TABS = {
     "files": ("Files", draw_files),
     "logs": ("Log", draw_logs),
     "config": ("Parameters", draw_config),
+    "code": ("Code", draw_code),
     "history": ("History", draw_history),
 }
 # Tabs that only runs of one mode have, and that they open with.
