@@ -98,6 +98,10 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
             "runspine.cli.commands.analysis.metrics:metrics",
             "List, plot and export the metric series of a run.",
         ),
+        "report": CommandEntry(
+            "runspine.cli.commands.analysis.report:report",
+            "Make one HTML file of text, charts and tables.",
+        ),
         "sql": CommandEntry(
             "runspine.cli.commands.analysis.sql:sql", "Query metrics, episodes and logs of many runs in SQL."
         ),

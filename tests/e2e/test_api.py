@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from runspine.api import Api
+from runspine.bench.kit.browser import browsing
 from runspine.errors import DeniedError, InvalidError, RunNotFoundError
 from tests.kit.paths import ROOT
 from tests.kit.stack import Shell
@@ -166,3 +167,33 @@ def test_runs_of_other_tools_are_imported_once_with_every_point(
     assert [at.timestamp() for at in table.column("at").to_pylist()] == pytest.approx(
         [at for _, _, at in points], abs=2e-6
     )
+
+
+def test_a_report_shows_its_charts_in_a_browser_from_a_file_without_a_network(
+    shell: Shell, tmp_path: Path
+) -> None:
+    (tmp_path / "walk <b>.csv").write_text("step,loss\n" + "".join(f"{n},{n / 3}\n" for n in range(100)))
+    done = json.loads(shell("import-runs", str(tmp_path), "--project", "reported", "--json").stdout)
+    shell("watch", done["imported"][0]["run_id"])
+    source = tmp_path / "study.md"
+    source.write_text(
+        "# Study\n\n```chart\nmetric: loss\nruns: {project: reported}\n```\n"
+        "```runs\nruns: {project: reported}\nmetrics: [loss]\n```\n"
+        "```sql\nSELECT count(*) AS points FROM metrics JOIN runs USING (run_id)\n"
+        "WHERE project = 'reported' AND metrics.value < 10\n```\n"
+    )
+    shell("report", str(source))
+    with browsing("") as browser:
+        offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        browser.driver.execute_cdp_cmd("Network.enable", {})
+        browser.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+        browser.driver.get(source.with_suffix(".html").as_uri())
+        assert browser.driver.title == "Study"
+        assert browser.script("return document.querySelector('svg path').getBoundingClientRect().width") > 500
+        assert "walk <b>" in browser.text()
+        assert [cell.text for cell in browser.driver.find_elements("css selector", "td.number")] == [
+            "33",
+            "30",
+        ]
+        assert browser.script("return performance.getEntriesByType('resource').length") == 0
+        assert browser.driver.get_log("browser") == []
