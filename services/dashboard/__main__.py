@@ -13,6 +13,7 @@ from runspine.audit.trail import AuditTrail
 from runspine.service.process import Health, run_service
 from runspine.services.dashboard.core.run_table import RunTable
 from runspine.services.dashboard.edges.api_code import add_code_api
+from runspine.services.dashboard.edges.api.site import add_client, build_api
 from runspine.services.dashboard.edges.api_curves import add_compare_api, add_curve_api
 from runspine.services.dashboard.edges.api_episodes import add_episode_api
 from runspine.services.dashboard.edges.api_files import add_file_api
@@ -64,6 +65,8 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         add_file_api(site.app, backend)
         add_code_api(site.app, backend)
         add_live_api(site.app, backend, hub, RecordedClips(clips))
+        site.app.mount("/api/v1", build_api(backend, runs, curves, shared, comparisons))
+        add_client(site.app)
         add_pages(
             PageContext(
                 backend,

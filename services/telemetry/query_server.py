@@ -15,6 +15,7 @@ from runspine.services.telemetry.edges.batches import BatchReader
 from runspine.services.telemetry.edges.cross_run_sql import CrossRunSql
 from runspine.services.telemetry.edges.fair_slots import FairSlots
 from runspine.services.telemetry.edges.log_lines import LogReader
+from runspine.services.telemetry.edges.log_ranges import LogRanges
 from runspine.services.telemetry.edges.manifest_chain import ArchiveCatalog
 from runspine.services.telemetry.edges.points import PointReader
 from runspine.services.telemetry.edges.queries import QueryRunner
@@ -54,6 +55,7 @@ async def serve_queries(
             batches,
             QueryRunner(views, store),
             LogReader(batches),
+            LogRanges(views, store),
             sql,
             CrossRunSql(sql, views, runs, settings.sql_seconds),
             PointReader(views, store),

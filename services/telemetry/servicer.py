@@ -16,6 +16,7 @@ from runspine.services.telemetry.core.rows import EPISODES, EVALUATIONS, METRICS
 from runspine.services.telemetry.edges.batches import BatchReader, ReadBatch
 from runspine.services.telemetry.edges.cross_run_sql import CrossRunSql
 from runspine.services.telemetry.edges.log_lines import LogReader
+from runspine.services.telemetry.edges.log_ranges import LogRanges
 from runspine.services.telemetry.edges.log_search import LogSearch
 from runspine.services.telemetry.edges.metrics import FOLLOWERS, LINES, STREAMS
 from runspine.services.telemetry.edges.points import PointReader
@@ -30,6 +31,8 @@ T = TypeVar("T")
 MAX_POINTS = 100_000
 MAX_EPISODES = 1000
 MAX_LINES = 100_000
+# Lines of one range, and the largest number of a line that is asked for.
+MAX_RANGE, MAX_LINE_NUMBER = 10_000, 1 << 62
 MAX_ROWS = 1_000_000
 MAX_SQL_RUNS = 10_000
 MAX_QUERY = 100_000
@@ -48,6 +51,7 @@ class TelemetryServicer(TelemetryServiceServicer):
         batches: BatchReader,
         queries: QueryRunner,
         logs: LogReader,
+        log_ranges: LogRanges,
         sql: SqlRunner,
         cross_run_sql: CrossRunSql,
         points: PointReader,
@@ -57,6 +61,7 @@ class TelemetryServicer(TelemetryServiceServicer):
         self._logs = logs
         self._queries = queries
         self._search = LogSearch(logs)
+        self._log_ranges = log_ranges
         self._sql = sql
         self._cross_run_sql = cross_run_sql
         self._points = points
@@ -199,6 +204,18 @@ class TelemetryServicer(TelemetryServiceServicer):
         async with aclosing(found) as answers:
             async for answer in _translated(answers):
                 yield answer
+
+    async def ReadLogLines(
+        self, request: wire.ReadLogLinesRequest, context: Any
+    ) -> wire.ReadLogLinesResponse:
+        _check_run(request.run_id)
+        _check("count", request.count, MAX_RANGE)
+        _check("first", request.first, MAX_LINE_NUMBER)
+        return await _retried(
+            lambda: self._log_ranges.read(
+                request.run_id, request.attempt, max(1, request.first), request.count
+            )
+        )
 
     async def Sql(self, request: wire.SqlRequest, context: Any) -> AsyncIterator[wire.SqlResponse]:
         _check("max_rows", request.max_rows, MAX_ROWS)

@@ -35,6 +35,7 @@ def main() -> int:
     if "--write" in sys.argv:
         generate_wire(ROOT)
     # Code may use what proto/ has just brought.
+    from tests.drift.page_client import client_drift
     from tests.drift.texts import generated
 
     if "--write" in sys.argv:
@@ -45,6 +46,7 @@ def main() -> int:
     for path, text in generated().items():
         if not path.exists() or path.read_text() != text:
             drift.append(f"{path.relative_to(ROOT)} is not what its source gives")
+    drift += client_drift()
     print("\n".join([*drift, "run `make proto`"] if drift else ["generated files are up to date"]))
     return 1 if drift else 0
 

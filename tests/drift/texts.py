@@ -12,6 +12,7 @@ from tests.drift.events import events_doc
 from tests.drift.grpc import grpc_doc
 from tests.drift.life import life_doc, life_picture
 from tests.drift.metrics import metrics_doc
+from tests.drift.page_api import client_types, openapi_text
 from tests.drift.seeds import seeds_doc
 from tests.drift.settings import settings_doc
 from tests.kit.paths import ROOT
@@ -32,5 +33,7 @@ def generated() -> dict[Path, str]:
         DOCS / "reference" / "settings.md": settings_doc(),
         DOCS / "reference" / "metrics.md": metrics_doc(),
         DOCS / "reference" / "grpc.md": grpc_doc(),
+        DOCS / "reference" / "openapi.json": openapi_text(),
+        ROOT / "services/dashboard/client/src/api/types.ts": client_types(),
         ROOT / "runspine" / "runfile.schema.json": schema_text(ROOT / "proto"),
     }

@@ -549,6 +549,36 @@ class SearchLogsRequest(_message.Message):
     limit: int
     def __init__(self, run_id: _Optional[str] = ..., text: _Optional[str] = ..., regular_expression: _Optional[bool] = ..., limit: _Optional[int] = ...) -> None: ...
 
+class ReadLogLinesRequest(_message.Message):
+    __slots__ = ("run_id", "attempt", "first", "count")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    attempt: int
+    first: int
+    count: int
+    def __init__(self, run_id: _Optional[str] = ..., attempt: _Optional[int] = ..., first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class ReadLogLinesResponse(_message.Message):
+    __slots__ = ("attempts", "attempt", "lines")
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    attempts: _containers.RepeatedCompositeFieldContainer[AttemptLines]
+    attempt: int
+    lines: _containers.RepeatedCompositeFieldContainer[LogLine]
+    def __init__(self, attempts: _Optional[_Iterable[_Union[AttemptLines, _Mapping]]] = ..., attempt: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[LogLine, _Mapping]]] = ...) -> None: ...
+
+class AttemptLines(_message.Message):
+    __slots__ = ("attempt", "lines")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    lines: int
+    def __init__(self, attempt: _Optional[int] = ..., lines: _Optional[int] = ...) -> None: ...
+
 class SqlRequest(_message.Message):
     __slots__ = ("run_id", "query", "max_rows", "run_ids")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -94,6 +94,11 @@ class TelemetryServiceStub:
                 request_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.SearchLogsRequest.SerializeToString,
                 response_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.StreamLogsResponse.FromString,
                 _registered_method=True)
+        self.ReadLogLines = channel.unary_unary(
+                '/runspine.wire.v1.TelemetryService/ReadLogLines',
+                request_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadLogLinesRequest.SerializeToString,
+                response_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadLogLinesResponse.FromString,
+                _registered_method=True)
         self.Sql = channel.unary_stream(
                 '/runspine.wire.v1.TelemetryService/Sql',
                 request_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.SqlRequest.SerializeToString,
@@ -185,6 +190,13 @@ class TelemetryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadLogLines(self, request, context):
+        """Lines of one attempt by their numbers, and how many lines each attempt has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Sql(self, request, context):
         """Read-only SQL over a run's tables: steps, episodes, metrics, logs; or over those of many runs.
         """
@@ -254,6 +266,11 @@ def add_TelemetryServiceServicer_to_server(servicer, server):
                     servicer.SearchLogs,
                     request_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.SearchLogsRequest.FromString,
                     response_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.StreamLogsResponse.SerializeToString,
+            ),
+            'ReadLogLines': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadLogLines,
+                    request_deserializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadLogLinesRequest.FromString,
+                    response_serializer=runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadLogLinesResponse.SerializeToString,
             ),
             'Sql': grpc.unary_stream_rpc_method_handler(
                     servicer.Sql,
@@ -585,6 +602,33 @@ class TelemetryService:
             '/runspine.wire.v1.TelemetryService/SearchLogs',
             runspine_dot_wire_dot_v1_dot_telemetry__pb2.SearchLogsRequest.SerializeToString,
             runspine_dot_wire_dot_v1_dot_telemetry__pb2.StreamLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadLogLines(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runspine.wire.v1.TelemetryService/ReadLogLines',
+            runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadLogLinesRequest.SerializeToString,
+            runspine_dot_wire_dot_v1_dot_telemetry__pb2.ReadLogLinesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -24,6 +24,8 @@ class RunTableEntry:
     progress: Progress = field(default_factory=Progress)
     returns: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_SPARK_POINTS))
     version: int = 0
+    # What a search for words looks through, without case.
+    search_text: str = ""
     # Cached JSON of the row, with the version it was made from.
     _row: tuple[int, str] = (-1, "")
 
@@ -45,6 +47,9 @@ class RunTable:
         self.version = 0
         # Last position of the RUNS stream that is folded in.
         self.position = 0
+        # Names of parameters and labels that runs have had.
+        self.params: set[str] = set()
+        self.labels: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -83,7 +88,10 @@ class RunTable:
 
     def _put(self, run: Run, progress: Progress | None) -> None:
         entry = self._entries.get(run.id) or RunTableEntry(run)
-        entry.run = run
+        if entry.run is not run or not entry.search_text:
+            entry.run, entry.search_text = run, search_text(run)
+            self.params.update(run.spec.params)
+            self.labels.update(run.labels)
         if progress is not None:
             if progress.HasField("mean_return") and progress.episodes != entry.progress.episodes:
                 value = finite_or_none(progress.mean_return)
@@ -94,3 +102,11 @@ class RunTable:
         entry.version = self.version
         self._entries[run.id] = entry
         self._entries.move_to_end(run.id)
+
+
+def search_text(run: Run) -> str:
+    """What a search for words looks through."""
+    spec = run.spec
+    words = [run.name, run.id, spec.env, spec.algo, spec.runner, spec.project, run.submitted_by]
+    words += [f"{key}={value}" for key, value in run.labels.items()]
+    return "\n".join(word for word in words if word).casefold()

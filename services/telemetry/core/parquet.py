@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 MAX_GROUP_ROWS = 131_072
 COMPRESSION_LEVEL = 3
 # Columns by which row groups are selected.
-STATISTICS = ["position", "attempt", "level", "row"]
+STATISTICS = ["position", "attempt", "level", "row", "number"]
 # Floats have no dictionary: it would merge values that are equal but not identical (NaNs, −0.0).
 DELTA = {"step", "at", "ended_at", "global_step", "number", "row"}
 SPLIT = {"value", "low", "high", "total", "return"}

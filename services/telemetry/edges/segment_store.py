@@ -207,6 +207,12 @@ def groups_of(footer: pq.FileMetaData, ranges: Sequence[tuple[int, int]]) -> lis
     return found
 
 
+def has_range(footer: pq.FileMetaData, group: int, column: str) -> bool:
+    """Whether a row group has the smallest and largest value of a column."""
+    at = footer.schema.to_arrow_schema().get_field_index(column)
+    return footer.row_group(group).column(at).statistics is not None
+
+
 def group_range(footer: pq.FileMetaData, group: int, column: str) -> tuple[int, int]:
     """Smallest and largest value of a column in a row group."""
     at = footer.schema.to_arrow_schema().get_field_index(column)

@@ -31,6 +31,16 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
+# The client and its API: everything is a file of this site, and nothing is evaluated.
+STRICT_PATHS = ("/app", "/api/v1")
+STRICT_HEADERS = {
+    **SECURITY_HEADERS,
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "media-src 'self' blob:; connect-src 'self'; font-src 'self'; manifest-src 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    ),
+}
 # What the login page consists of.
 PUBLIC = ("/login", "/static/login.css", "/static/login.js", "/static/icon.svg")
 # Bodies of strangers: a token and a path.
@@ -64,7 +74,7 @@ class Guard:
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send, session if self._same_origin(headers) else None)
         else:
-            await self._request(scope, receive, _with_headers(send), headers, session)
+            await self._request(scope, receive, _with_headers(scope, send), headers, session)
 
     def _session(self, headers: Headers) -> Session | None:
         cookies: SimpleCookie = SimpleCookie()
@@ -180,17 +190,20 @@ class GuardedSocket:
 
 
 def _login_first(scope: Scope) -> Response:
-    if scope["method"] not in SAFE_METHODS or scope["path"].startswith(("/session", "/_nicegui")):
+    if scope["method"] not in SAFE_METHODS or scope["path"].startswith(("/session", "/_nicegui", "/api/v1/")):
         return PlainTextResponse("log in first", 401)
     query = scope["query_string"].decode(errors="replace")
     to = f"{scope['path']}?{query}" if query else scope["path"]
     return RedirectResponse(f"/login?{urlencode({'to': to})}", 303)
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(scope: Scope, send: Send) -> Send:
+    path = scope["path"]
+    strict = any(path == each or path.startswith(f"{each}/") for each in STRICT_PATHS)
+
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            MutableHeaders(scope=message).update(STRICT_HEADERS if strict else SECURITY_HEADERS)
         await send(message)
 
     return sending

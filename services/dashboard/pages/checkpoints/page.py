@@ -12,9 +12,9 @@ from runspine.domain.defaults import DEFAULT_ACTOR
 from runspine.errors import RunspineError
 from runspine.play.actor_names import BDI, POLICY
 from runspine.play.actors import AGENTS
+from runspine.services.dashboard.core.artifact_address import artifact_url
 from runspine.services.dashboard.pages.checkpoints.evaluate_dialog import open_evaluate_dialog
 from runspine.services.dashboard.pages.checkpoints.import_dialog import open_import_dialog
-from runspine.services.dashboard.pages.elements.artifact_url import artifact_url
 from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
 from runspine.services.dashboard.pages.elements.frame import frame, page
 from runspine.services.dashboard.pages.elements.integrity import integrity_badge

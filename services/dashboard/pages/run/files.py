@@ -6,7 +6,7 @@ from nicegui import ui
 
 from runspine.domain.artifact_kinds import VIDEO
 from runspine.errors import RunspineError
-from runspine.services.dashboard.pages.elements.artifact_url import artifact_url
+from runspine.services.dashboard.core.artifact_address import artifact_url
 from runspine.services.dashboard.pages.elements.context import PageContext, Visitor
 from runspine.services.dashboard.pages.elements.integrity import integrity_badge, retained_text
 from runspine.services.dashboard.pages.elements.notices import empty, problem

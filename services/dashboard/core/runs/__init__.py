@@ -1,0 +1,1 @@
+"""Runs as the page lists them: columns, filters and sorted views. Pure."""

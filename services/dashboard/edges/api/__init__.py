@@ -1,0 +1,1 @@
+"""The versioned JSON API of the client, and its change events."""
