@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ("runspine/wire/", "tests/replay/0")
+GENERATED = ("runspine/wire/", "services/dashboard/static/app/", "tests/replay/0")
 VOCABULARY = "docs/vocabulary.md"
 PROSE = (".asl", ".css", ".js", ".md", ".proto", ".py", ".toml", ".yaml", ".yml")
 BROAD = {"Exception", "BaseException"}

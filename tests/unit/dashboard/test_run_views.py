@@ -15,8 +15,8 @@ from runspine.services.dashboard.core.runs.columns import FIXED, column
 from runspine.services.dashboard.core.runs.filters import Filter, parse_filter
 from runspine.services.dashboard.core.runs.groups import Grouping
 from runspine.services.dashboard.core.runs.sorted_blocks import SortedBlocks
-from runspine.services.dashboard.core.runs.view import RunView
-from runspine.services.dashboard.edges.api.run_views import RunViews
+from runspine.services.dashboard.core.runs.view import SortedRuns
+from runspine.services.dashboard.edges.api.run_views import SharedViews
 from runspine.wire.v1.facts_pb2 import Progress
 from runspine.wire.v1.run_pb2 import COMPLETED, FAILED, RUNNING, Run
 from runspine.wire.v1.spec_pb2 import RunSpec, Value
@@ -134,10 +134,10 @@ CHANGES = st.lists(
 
 @given(CHANGES, st.sampled_from(["return", "-return", "state", "-name", "-submitted"]), st.integers(0, 45))
 @settings(max_examples=60)
-def test_a_view_that_took_in_changes_is_the_list_sorted_anew(
+def test_a_view_that_took_in_changes_is_the_list_sorted_again(
     changes: list[tuple[int, float | None, Any]], sort: str, first: int
 ) -> None:
-    table, view = RunTable(), RunView(parse_filter("state:failed"), sort)
+    table, view = RunTable(), SortedRuns(parse_filter("state:failed"), sort)
     for number, value, phase in changes:
         summary = RunSummary(run=run(number, phase=phase))
         if value is not None:
@@ -145,7 +145,7 @@ def test_a_view_that_took_in_changes_is_the_list_sorted_anew(
         table.apply_summary(summary)
         view.apply(table.changed_since(view.version))
         view.version = table.version
-    fresh = RunView(parse_filter("state:failed"), sort)
+    fresh = SortedRuns(parse_filter("state:failed"), sort)
     fresh.apply(list(table.entries()))
     found = view.ids(0, 100)
     assert found == fresh.ids(0, 100)
@@ -160,7 +160,7 @@ def test_a_view_that_took_in_changes_is_the_list_sorted_anew(
 
 def test_runs_without_a_value_come_last_in_both_directions(table: RunTable) -> None:
     for sort, order in (("return", [3, 2, 4, 1]), ("-return", [4, 2, 3, 1])):
-        view = RunView(Filter(), sort)
+        view = SortedRuns(Filter(), sort)
         view.apply(list(table.entries()))
         assert [int(one) for one in view.ids(0, 10)] == order
 
@@ -184,14 +184,14 @@ async def test_a_view_of_many_runs_is_built_while_others_have_their_turn() -> No
             turns += 1
 
     other = asyncio.create_task(another_visitor())
-    view = await RunViews(table).get("lr<0.5 run", "-return")
+    view = await SharedViews(table).get("lr<0.5 run", "-return")
     other.cancel()
     assert len(view) == 20_000
     assert turns > 5
 
 
 async def test_a_view_is_shared_and_takes_in_only_what_changed(table: RunTable) -> None:
-    views = RunViews(table)
+    views = SharedViews(table)
     first = await views.get("state:completed", "-return")
     assert [int(one) for one in first.ids(0, 9)] == [4, 2]
     table.apply_summary(RunSummary(run=run(3, position=9), progress=Progress(mean_return=900.0)))

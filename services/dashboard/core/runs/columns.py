@@ -20,21 +20,21 @@ PARAMS, LABELS = "params.", "labels."
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RunColumn:
     name: str
     label: str
     kind: str
     read: Read
 
 
-def column(name: str) -> Column | None:
+def column(name: str) -> RunColumn | None:
     """A column by name: a fixed one, `params.NAME` or `labels.NAME`."""
     if name in FIXED:
         return FIXED[name]
     if name.startswith(PARAMS) and len(name) > len(PARAMS):
-        return Column(name, name.removeprefix(PARAMS), TEXT, _param(name.removeprefix(PARAMS)))
+        return RunColumn(name, name.removeprefix(PARAMS), TEXT, _param(name.removeprefix(PARAMS)))
     if name.startswith(LABELS) and len(name) > len(LABELS):
-        return Column(name, name.removeprefix(LABELS), TEXT, _label(name.removeprefix(LABELS)))
+        return RunColumn(name, name.removeprefix(LABELS), TEXT, _label(name.removeprefix(LABELS)))
     return None
 
 
@@ -104,35 +104,35 @@ def _millis(micros: int) -> int | None:
     return micros // 1000 or None
 
 
-def _fixed() -> Mapping[str, Column]:
+def _fixed() -> Mapping[str, RunColumn]:
     columns = [
-        Column("name", "Name", TEXT, lambda e: e.run.name),
-        Column("id", "Id", TEXT, lambda e: e.run.id),
-        Column("state", "State", TEXT, _phase),
-        Column("reason", "Reason", TEXT, lambda e: e.run.reason or None),
-        Column("env", "Environment", TEXT, lambda e: e.run.spec.env or None),
-        Column("algo", "Algorithm", TEXT, lambda e: e.run.spec.algo or None),
-        Column("runner", "Runner", TEXT, lambda e: e.run.spec.runner),
-        Column("mode", "Mode", TEXT, _mode),
-        Column("project", "Project", TEXT, lambda e: e.run.spec.project or None),
-        Column("owner", "Owner", TEXT, lambda e: e.run.submitted_by or None),
-        Column("pool", "Pool", TEXT, lambda e: e.run.spec.pool or DEFAULT_POOL),
-        Column("worker", "Worker", TEXT, lambda e: e.run.worker_id or None),
-        Column("seed", "Seed", NUMBER, _seed),
-        Column("return", "Return", NUMBER, _return),
-        Column("evaluation", "Evaluation", NUMBER, _evaluation),
-        Column("step", "Step", NUMBER, _step),
-        Column("total", "Steps planned", NUMBER, _total),
-        Column("done", "Done", NUMBER, _done),
-        Column("episodes", "Episodes", NUMBER, lambda e: e.progress.episodes or e.run.counts.episodes),
-        Column("sps", "Steps/s", NUMBER, lambda e: finite_or_none(e.progress.steps_per_second) or None),
-        Column("attempt", "Attempt", NUMBER, lambda e: e.run.attempt),
-        Column("failures", "Failures", NUMBER, lambda e: e.run.failures),
-        Column("priority", "Priority", NUMBER, lambda e: e.run.priority),
-        Column("duration", "Duration", DURATION, _duration),
-        Column("submitted", "Submitted", TIME, lambda e: _millis(e.run.submitted_at)),
-        Column("started", "Started", TIME, lambda e: _millis(e.run.started_at)),
-        Column("ended", "Ended", TIME, lambda e: _millis(e.run.ended_at)),
+        RunColumn("name", "Name", TEXT, lambda e: e.run.name),
+        RunColumn("id", "Id", TEXT, lambda e: e.run.id),
+        RunColumn("state", "State", TEXT, _phase),
+        RunColumn("reason", "Reason", TEXT, lambda e: e.run.reason or None),
+        RunColumn("env", "Environment", TEXT, lambda e: e.run.spec.env or None),
+        RunColumn("algo", "Algorithm", TEXT, lambda e: e.run.spec.algo or None),
+        RunColumn("runner", "Runner", TEXT, lambda e: e.run.spec.runner),
+        RunColumn("mode", "Mode", TEXT, _mode),
+        RunColumn("project", "Project", TEXT, lambda e: e.run.spec.project or None),
+        RunColumn("owner", "Owner", TEXT, lambda e: e.run.submitted_by or None),
+        RunColumn("pool", "Pool", TEXT, lambda e: e.run.spec.pool or DEFAULT_POOL),
+        RunColumn("worker", "Worker", TEXT, lambda e: e.run.worker_id or None),
+        RunColumn("seed", "Seed", NUMBER, _seed),
+        RunColumn("return", "Return", NUMBER, _return),
+        RunColumn("evaluation", "Evaluation", NUMBER, _evaluation),
+        RunColumn("step", "Step", NUMBER, _step),
+        RunColumn("total", "Steps planned", NUMBER, _total),
+        RunColumn("done", "Done", NUMBER, _done),
+        RunColumn("episodes", "Episodes", NUMBER, lambda e: e.progress.episodes or e.run.counts.episodes),
+        RunColumn("sps", "Steps/s", NUMBER, lambda e: finite_or_none(e.progress.steps_per_second) or None),
+        RunColumn("attempt", "Attempt", NUMBER, lambda e: e.run.attempt),
+        RunColumn("failures", "Failures", NUMBER, lambda e: e.run.failures),
+        RunColumn("priority", "Priority", NUMBER, lambda e: e.run.priority),
+        RunColumn("duration", "Duration", DURATION, _duration),
+        RunColumn("submitted", "Submitted", TIME, lambda e: _millis(e.run.submitted_at)),
+        RunColumn("started", "Started", TIME, lambda e: _millis(e.run.started_at)),
+        RunColumn("ended", "Ended", TIME, lambda e: _millis(e.run.ended_at)),
     ]  # fmt: skip
     return {each.name: each for each in columns}
 

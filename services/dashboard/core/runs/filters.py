@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import translate
+from operator import ge, gt, le, lt
 
 from runspine.domain.run import ACTIVE, ENDED
 from runspine.errors import InvalidError
@@ -21,7 +22,7 @@ from runspine.services.dashboard.core.runs.columns import (
     PARAMS,
     TIME,
     Cell,
-    Column,
+    RunColumn,
     column,
 )
 from runspine.spec.nearest import not_accepted
@@ -38,6 +39,7 @@ _TERM = re.compile(
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)([kMG%]|ms|s|m|h|d)?\Z", re.IGNORECASE)
 _SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 0.01}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+COMPARE: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 # What `state:` accepts besides the phases themselves.
 STATE_GROUPS = {
     name: tuple(enum_word(Phase.DESCRIPTOR, phase) for phase in phases)
@@ -88,12 +90,12 @@ def _term(match: re.Match[str], params: Collection[str], labels: Collection[str]
         wanted = value.casefold()
         return lambda entry: wanted in entry.search_text
     found = find_column(key, params, labels)
-    if operator in ("<", "<=", ">", ">="):
+    if operator in COMPARE:
         return _ordered(found, operator, value)
     return _equal(found, value, quoted, operator == "!=")
 
 
-def find_column(key: str, params: Collection[str], labels: Collection[str]) -> Column:
+def find_column(key: str, params: Collection[str], labels: Collection[str]) -> RunColumn:
     """The column that a key names: a column, a parameter or a label. Raises InvalidError."""
     name = ALIASES.get(key, key)
     known = column(name)
@@ -119,23 +121,20 @@ def find_column(key: str, params: Collection[str], labels: Collection[str]) -> C
     return known
 
 
-def _ordered(found: Column, operator: str, text: str) -> Accepts:
+def _ordered(found: RunColumn, operator: str, text: str) -> Accepts:
     bound = _number(text, found.kind)
     if bound is None:
         raise InvalidError(f"q: {found.name}{operator}{text}: {text!r} is no number")
-    compare = {
-        "<": lambda value: value < bound, "<=": lambda value: value <= bound,
-        ">": lambda value: value > bound, ">=": lambda value: value >= bound,
-    }[operator]  # fmt: skip
+    compare = COMPARE[operator]
 
     def accepts(entry: RunTableEntry) -> bool:
         value = found.read(entry)
-        return isinstance(value, int | float) and not isinstance(value, bool) and compare(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and compare(value, bound)
 
     return accepts
 
 
-def _equal(found: Column, text: str, quoted: bool, negated: bool) -> Accepts:
+def _equal(found: RunColumn, text: str, quoted: bool, negated: bool) -> Accepts:
     """Any of several values, separated by commas; `*` stands for anything; an empty one for no value."""
     choices = [text] if quoted else text.split(",")
     if found.name == "state":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from runspine.domain.run import ACTIVE
 from runspine.services.dashboard.core.run_table import RunTableEntry
-from runspine.services.dashboard.core.runs.columns import Column
+from runspine.services.dashboard.core.runs.columns import RunColumn
 from runspine.wire.v1.run_pb2 import FAILED
 
 
@@ -31,7 +31,7 @@ class ValueGroup:
 class Grouping:
     """Groups by one column, with the best and the mean value of another."""
 
-    def __init__(self, key: Column, value: Column) -> None:
+    def __init__(self, key: RunColumn, value: RunColumn) -> None:
         self._key, self._value = key, value
         self._groups: dict[str, ValueGroup] = {}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from runspine.errors import InvalidError
 from runspine.services.dashboard.core.run_table import RunTableEntry
-from runspine.services.dashboard.core.runs.columns import Cell, Column, column
+from runspine.services.dashboard.core.runs.columns import Cell, RunColumn, column
 from runspine.services.dashboard.core.runs.filters import Filter
 from runspine.services.dashboard.core.runs.sorted_blocks import SortedBlocks
 
@@ -16,7 +16,7 @@ DEFAULT_SORT = "-submitted"
 _NUMBERS, _TEXTS = 0, 1
 
 
-def sort_column(sort: str) -> tuple[Column, bool]:
+def sort_column(sort: str) -> tuple[RunColumn, bool]:
     """The column of a sort, and whether it is descending (`-name`). Raises InvalidError."""
     found = column(sort.removeprefix("-"))
     if found is None:
@@ -24,7 +24,7 @@ def sort_column(sort: str) -> tuple[Column, bool]:
     return found, sort.startswith("-")
 
 
-class RunView:
+class SortedRuns:
     """Ids of the accepted runs in order. Runs without a value of the column come last in both directions."""
 
     def __init__(self, accepted: Filter, sort: str = DEFAULT_SORT) -> None:

@@ -25,13 +25,13 @@ class ChangeEvents:
     async def stream(self, watched: Sequence[str]) -> AsyncIterator[bytes]:
         """Events until the caller goes. The first states how it is now: who comes back misses nothing."""
         yield b"retry: 1000\n\n"
-        told: tuple[int, int, str] | None = None
+        sent_state: tuple[int, int, str] | None = None
         sent = time.monotonic()
         while True:
             now = (self._runs.table.version, self._runs.artifacts.position, self._runs.trouble)
-            if now != told:
+            if now != sent_state:
                 yield self._event(watched, now[2])
-                told, sent = now, time.monotonic()
+                sent_state, sent = now, time.monotonic()
             elif time.monotonic() - sent > KEEP_ALIVE_SECONDS:
                 yield b"event: alive\ndata: {}\n\n"
                 sent = time.monotonic()

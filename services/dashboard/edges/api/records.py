@@ -95,7 +95,7 @@ class RecordsApi:
         return json_response(shapes.EpisodesPage(answer.total, answer.next_page_token, episodes))
 
     async def files(self, request: Request, run_id: str) -> Response:
-        """Artifacts of a run, and what its retention rules say."""
+        """Artifacts of a run, and what its retention rules keep."""
         access = self._backend.access_of(request.scope)
         message = artifacts_pb2.ListArtifactsRequest(run=run_id, with_pruned=True, page_size=MAX_FILES)
         found = await access.call("artifacts", "List", message)

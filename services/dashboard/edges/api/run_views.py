@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from runspine.services.dashboard.core.run_table import RunTable, RunTableEntry
 from runspine.services.dashboard.core.runs.filters import parse_filter
-from runspine.services.dashboard.core.runs.view import RunView
+from runspine.services.dashboard.core.runs.view import SortedRuns
 
 T = TypeVar("T")
 MAX_VIEWS = 12
@@ -21,21 +21,21 @@ PIECE = 64
 SLICE_SECONDS = 0.004
 
 
-class RunViews:
+class SharedViews:
     """Views by filter line and sort, the least recently used dropped first."""
 
     def __init__(self, table: RunTable) -> None:
         self._table = table
-        self._views: OrderedDict[tuple[str, str], RunView] = OrderedDict()
+        self._views: OrderedDict[tuple[str, str], SortedRuns] = OrderedDict()
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
-    async def get(self, query: str, sort: str) -> RunView:
+    async def get(self, query: str, sort: str) -> SortedRuns:
         """The view with all changes so far. Raises InvalidError."""
         key = (" ".join(query.split()), sort)
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                view = self._views.get(key) or RunView(
+                view = self._views.get(key) or SortedRuns(
                     parse_filter(query, self._table.params, self._table.labels), sort
                 )
                 await self._catch_up(view)
@@ -48,14 +48,14 @@ class RunViews:
             if not lock.locked():
                 self._locks.pop(key, None)
 
-    async def _catch_up(self, view: RunView) -> None:
+    async def _catch_up(self, view: SortedRuns) -> None:
         """Apply changes until none is left: while others have their turn, there are new ones."""
         while view.version != self._table.version:
             version, changed = self._table.version, self._table.changed_since(view.version)
             await sliced(changed, view.apply)
             view.version = version
 
-    async def entries(self, view: RunView) -> list[RunTableEntry]:
+    async def entries(self, view: SortedRuns) -> list[RunTableEntry]:
         """The runs of a view, in no order."""
         found = (self._table.get(run_id) for run_id in view.ids(0, len(view)))
         return [entry for entry in found if entry is not None]

@@ -9,11 +9,11 @@ from fastapi.responses import Response
 
 from runspine.errors import InvalidError
 from runspine.services.dashboard.core.run_table import MAX_SPARK_POINTS, RunTable
-from runspine.services.dashboard.core.runs.columns import FIXED, LABELS, PARAMS, Column, column
+from runspine.services.dashboard.core.runs.columns import FIXED, LABELS, PARAMS, RunColumn, column
 from runspine.services.dashboard.core.runs.groups import Grouping
 from runspine.services.dashboard.core.runs.view import DEFAULT_SORT
 from runspine.services.dashboard.edges.api import shapes
-from runspine.services.dashboard.edges.api.run_views import RunViews, sliced
+from runspine.services.dashboard.edges.api.run_views import SharedViews, sliced
 from runspine.services.dashboard.edges.backend import Backend
 from runspine.services.dashboard.edges.metric_queries import spark_points
 from runspine.services.dashboard.edges.responses import json_response
@@ -29,7 +29,7 @@ Filter = Annotated[str, Query(description="terms such as lr<1e-3, state:failed o
 class RunsApi:
     def __init__(self, backend: Backend, table: RunTable, shared: SharedQuery, epoch: str) -> None:
         self._backend, self._table, self._shared, self._epoch = backend, table, shared, epoch
-        self._views = RunViews(table)
+        self._views = SharedViews(table)
 
     def add_to(self, app: FastAPI) -> None:
         get: Any = app.get
@@ -103,7 +103,7 @@ class RunsApi:
         return json_response(found)
 
 
-def chosen_columns(names: str) -> list[Column]:
+def chosen_columns(names: str) -> list[RunColumn]:
     """Columns by their names. Raises InvalidError."""
     split = [name for name in names.split(",") if name]
     if not 0 < len(split) <= MAX_COLUMNS:

@@ -146,7 +146,7 @@ class RunShape:
     submitted_at: int
     started_at: int
     ended_at: int
-    heard_at: int
+    last_heartbeat_at: int
     step: int
     total: int
     episodes: int
@@ -266,7 +266,7 @@ class FileShape:
 class FilesShape:
     total: int
     files: list[FileShape]
-    # What retention rules say, in words.
+    # What retention rules keep, in words.
     retention: list[str]
 
 

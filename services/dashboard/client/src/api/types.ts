@@ -204,7 +204,7 @@ export interface RunShape {
   submitted_at: number;
   started_at: number;
   ended_at: number;
-  heard_at: number;
+  last_heartbeat_at: number;
   step: number;
   total: number;
   episodes: number;
