@@ -13,6 +13,7 @@ from runspine.audit.trail import AuditTrail
 from runspine.service.process import Health, run_service
 from runspine.services.dashboard.core.run_table import RunTable
 from runspine.services.dashboard.edges.api_code import add_code_api
+from runspine.services.dashboard.edges.api.run_views import SharedViews
 from runspine.services.dashboard.edges.api.site import add_client, build_api
 from runspine.services.dashboard.edges.api_curves import add_compare_api, add_curve_api
 from runspine.services.dashboard.edges.api_episodes import add_episode_api
@@ -57,7 +58,7 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         hub = LiveHub(settings)
         episode_frames = EpisodeFrames(backend, frames)
         curves, shared, refresher = CurveCache(runs.table), SharedQuery(), Refresher()
-        comparisons = Comparisons(runs.table, shared)
+        comparisons, views = Comparisons(runs.table, shared), SharedViews(runs.table)
         add_error_handler(site.app)
         add_curve_api(site.app, backend, curves)
         add_compare_api(site.app, backend, comparisons)
@@ -65,7 +66,7 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
         add_file_api(site.app, backend)
         add_code_api(site.app, backend)
         add_live_api(site.app, backend, hub, RecordedClips(clips))
-        site.app.mount("/api/v1", build_api(backend, runs, curves, shared, comparisons))
+        site.app.mount("/api/v1", build_api(backend, runs, views, curves, shared, comparisons))
         add_client(site.app)
         add_pages(
             PageContext(
@@ -87,6 +88,7 @@ async def serve(settings: DashboardSettings, health: Health) -> None:
                 serve_site(site),
                 hub.run(),
                 refresher.run(),
+                views.keep_warm(),
                 site.sessions.run(),
                 write_audit(audit, settings),
             )

@@ -53,7 +53,7 @@ MISPLACED = {
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What lint-imports prints for a copy of the tree with every misplaced import in it."""
     tree = tmp_path_factory.mktemp("tree")
-    ignored = shutil.ignore_patterns("__pycache__")
+    ignored = shutil.ignore_patterns("__pycache__", "node_modules")
     shutil.copytree(ROOT / "services", tree / "services", ignore=ignored)
     shutil.copytree(ROOT / "runspine", tree / "runspine", ignore=ignored, symlinks=True)
     shutil.copy(ROOT / "pyproject.toml", tree)

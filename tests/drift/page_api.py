@@ -15,7 +15,7 @@ SCALARS = {"integer": "number", "number": "number", "string": "string", "boolean
 def openapi() -> dict[str, Any]:
     # The routes need nothing but their names here.
     nothing: Any = SimpleNamespace(table=None)
-    return build_api(nothing, nothing, nothing, nothing, nothing).openapi()
+    return build_api(nothing, nothing, nothing, nothing, nothing, nothing).openapi()
 
 
 def openapi_text() -> str:

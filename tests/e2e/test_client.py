@@ -61,6 +61,19 @@ def test_runs_are_filtered_by_value_and_opened_with_the_keyboard(
     assert browser.script("return window.stolen") is None
 
 
+TRANSFERRED = (
+    "return performance.getEntriesByType('resource').reduce((sum, one) => sum + one.transferSize, 0)"
+)
+
+
+def test_the_list_takes_few_bytes_and_a_second_visit_fewer(browser: Browser, printed: str) -> None:
+    browser.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+    for most in (300_000, 50_000):
+        browser.open("/app")
+        browser.sees("printed <img")
+        assert 0 < int(browser.script(TRANSFERRED)) < most
+
+
 def test_a_log_is_read_where_it_is_looked_at(browser: Browser, printed: str) -> None:
     browser.open(f"/app/run/{printed}?tab=log&line=15000")
     browser.until(lambda: "line 14999" in browser.find(".line-target").text, "the line of the address")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from runspine.services.dashboard.core.run_table import RunTable
 from runspine.services.dashboard.edges.api.events import ChangeEvents
+from runspine.services.dashboard.edges.api.run_views import SharedViews
 from runspine.services.dashboard.edges.api.site import add_client, build_api
 from runspine.services.dashboard.edges.backend import Backend
 from runspine.services.dashboard.edges.comparisons import Comparisons
@@ -55,7 +56,9 @@ async def app(table: RunTable, tmp_path: Path) -> AsyncIterator[Any]:
     async with Backend(loaded) as backend:
         shared = SharedQuery()
         follower = RunFollower(backend.access(""), table)
-        api = build_api(backend, follower, CurveCache(table), shared, Comparisons(table, shared))
+        api = build_api(
+            backend, follower, SharedViews(table), CurveCache(table), shared, Comparisons(table, shared)
+        )
         sessions = Sessions(Login(None), tmp_path / "sessions", 100.0, 100.0)
         yield Guard(api, sessions, secure=False, behind_proxy=False)
 

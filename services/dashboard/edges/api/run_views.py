@@ -11,10 +11,11 @@ from typing import TypeVar
 
 from runspine.services.dashboard.core.run_table import RunTable, RunTableEntry
 from runspine.services.dashboard.core.runs.filters import parse_filter
-from runspine.services.dashboard.core.runs.view import SortedRuns
+from runspine.services.dashboard.core.runs.view import DEFAULT_SORT, SortedRuns
 
 T = TypeVar("T")
 MAX_VIEWS = 12
+WARM_SECONDS = 2.0
 # Entries that are taken in before the clock is read.
 PIECE = 64
 # How long a build runs before others have their turn.
@@ -28,6 +29,12 @@ class SharedViews:
         self._table = table
         self._views: OrderedDict[tuple[str, str], SortedRuns] = OrderedDict()
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+
+    async def keep_warm(self) -> None:
+        """Keep the view that everybody sees first up to date: a list of many runs opens at once."""
+        while True:
+            await self.get("", DEFAULT_SORT)
+            await asyncio.sleep(WARM_SECONDS)
 
     async def get(self, query: str, sort: str) -> SortedRuns:
         """The view with all changes so far. Raises InvalidError."""

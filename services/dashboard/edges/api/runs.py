@@ -27,9 +27,11 @@ Filter = Annotated[str, Query(description="terms such as lr<1e-3, state:failed o
 
 
 class RunsApi:
-    def __init__(self, backend: Backend, table: RunTable, shared: SharedQuery, epoch: str) -> None:
+    def __init__(
+        self, backend: Backend, table: RunTable, views: SharedViews, shared: SharedQuery, epoch: str
+    ) -> None:
         self._backend, self._table, self._shared, self._epoch = backend, table, shared, epoch
-        self._views = SharedViews(table)
+        self._views = views
 
     def add_to(self, app: FastAPI) -> None:
         get: Any = app.get

@@ -21,6 +21,7 @@ from runspine.services.dashboard.edges.api.comparing import CompareApi
 from runspine.services.dashboard.edges.api.events import MAX_WATCHED, ChangeEvents
 from runspine.services.dashboard.edges.api.records import RecordsApi
 from runspine.services.dashboard.edges.api.run_detail import RunApi
+from runspine.services.dashboard.edges.api.run_views import SharedViews
 from runspine.services.dashboard.edges.api.runs import RunsApi
 from runspine.services.dashboard.edges.backend import Backend
 from runspine.services.dashboard.edges.comparisons import Comparisons
@@ -40,7 +41,12 @@ EVENTS = {200: {"content": {"text/event-stream": {}}, "description": "Numbers of
 
 
 def build_api(
-    backend: Backend, runs: RunFollower, curves: CurveCache, shared: SharedQuery, comparisons: Comparisons
+    backend: Backend,
+    runs: RunFollower,
+    views: SharedViews,
+    curves: CurveCache,
+    shared: SharedQuery,
+    comparisons: Comparisons,
 ) -> FastAPI:
     """The application to mount at /api/v1."""
     problem = {"4XX": {"model": shapes.Problem}, "5XX": {"model": shapes.Problem}}
@@ -52,7 +58,7 @@ def build_api(
     app.add_middleware(GZipMiddleware, minimum_size=800, compresslevel=5)
     add_error_handler(app)
     _add_problems(app)
-    RunsApi(backend, runs.table, shared, epoch).add_to(app)
+    RunsApi(backend, runs.table, views, shared, epoch).add_to(app)
     ActionsApi(backend).add_to(app)
     RunApi(backend, runs.table, curves, shared).add_to(app)
     RecordsApi(backend).add_to(app)
