@@ -1,4 +1,4 @@
-"""The list of many runs as the page's client asks for it: CPU time and bytes. `python -m runspine.bench.pages.many_runs`."""
+"""The list of many runs as the page's client asks for it. `python -m runspine.bench.pages.many_runs`."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ class LoopHold:
             self.longest = max(self.longest, time.thread_time() - before)
 
 
+async def show(api: RunsApi, what: str, query: str, sort: str, first: int = 0, since: int = 0) -> None:
+    began = time.process_time()
+    answer = await api.page(query, sort, first, ROWS, DEFAULT_COLUMNS, since)
+    took, body = time.process_time() - began, bytes(answer.body)
+    packed = len(gzip.compress(body, 5))
+    print(f"  {what}: {took * 1000:.1f} ms, {len(body):,} B, compressed {packed:,} B")
+
+
 async def measure() -> None:
     table = RunTable()
     for number in range(RUNS):
@@ -58,25 +66,14 @@ async def measure() -> None:
     for query, sort in QUERIES:
         print(f"{query!r} by {sort}")
         hold.longest = 0.0
-
-        async def page(
-            what: str, query: str = query, sort: str = sort, first: int = 0, since: int = 0
-        ) -> None:
-            began = time.process_time()
-            answer = await api.page(query, sort, first, ROWS, DEFAULT_COLUMNS, since)
-            took, body = time.process_time() - began, bytes(answer.body)
-            print(
-                f"  {what}: {took * 1000:.1f} ms, {len(body):,} B, compressed {len(gzip.compress(body, 5)):,} B"
-            )
-
-        await page("first page of a new view")
+        await show(api, "first page of a new view", query, sort)
         print(f"  others waited at most {hold.longest * 1000:.1f} ms")
-        await page("first page again")
-        await page("page at row 20,000", first=20_000)
+        await show(api, "first page again", query, sort)
+        await show(api, "page at row 20,000", query, sort, first=20_000)
         version = table.version
         for number in range(CHANGES):
             table.apply_summary(summary(number, position=version))
-        await page(f"first page after {CHANGES:,} changes", since=version)
+        await show(api, f"first page after {CHANGES:,} changes", query, sort, since=version)
     watching.cancel()
     print(f"memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 

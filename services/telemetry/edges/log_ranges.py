@@ -94,7 +94,8 @@ def collect(lines: Iterable[LogLine], first: int, count: int, into: dict[int, Lo
 
 def bounded(lines: Iterable[LogLine]) -> list[LogLine]:
     """Lines until their text is MAX_BYTES long, at least one."""
-    found, size = [], 0
+    found: list[LogLine] = []
+    size = 0
     for line in lines:
         size += line.ByteSize()
         if found and size > MAX_BYTES:

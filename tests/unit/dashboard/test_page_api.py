@@ -72,7 +72,7 @@ async def client(app: Any) -> AsyncIterator[httpx.AsyncClient]:
 async def test_pages_of_a_view_follow_each_other_without_gap(client: httpx.AsyncClient) -> None:
     ids: list[str] = []
     for first in range(0, 300, 60):
-        query = {"q": "state:completed", "sort": "-return", "first": first, "count": 60}
+        query: dict[str, str | int] = {"q": "state:completed", "sort": "-return", "first": first, "count": 60}
         page = (await client.get("/runs", params=query)).json()
         assert page["total"] == RUNS * 4 // 5
         ids += page["ids"]

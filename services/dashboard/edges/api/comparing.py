@@ -65,18 +65,15 @@ class CompareApi:
 
 def _group(group: ComparedGroup) -> shapes.ComparedGroupShape:
     final = group.final_iqm
-    figures = (
-        final.value,
-        final.low,
-        final.high,
-        group.final_mean,
-        group.final_std,
-        group.area.value,
-        group.reached,
-    )
     return shapes.ComparedGroupShape(
-        group.label, len(group.seeds), *(finite_or_none(float(one)) for one in figures), group.reached_count
-    )
+        label=group.label, runs=len(group.seeds), final=_known(final.value), low=_known(final.low),
+        high=_known(final.high), mean=_known(group.final_mean), std=_known(group.final_std),
+        area=_known(group.area.value), reached=_known(group.reached), reached_count=group.reached_count,
+    )  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    return finite_or_none(float(value))
 
 
 def _by_final(group: shapes.ComparedGroupShape) -> float:

@@ -37,7 +37,9 @@ INTRODUCTION = (
     "What the page in the browser asks for. Times are milliseconds since 1970. "
     "Every answer that is no success is a Problem. A login at /login gives the session's cookie."
 )
-EVENTS = {200: {"content": {"text/event-stream": {}}, "description": "Numbers of the newest changes"}}
+EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}, "description": "Numbers of the newest changes"}
+}
 
 
 def build_api(
@@ -130,7 +132,7 @@ def add_client(app: FastAPI) -> None:
         page = page.replace(f"/app/assets/{name}", f"/app/assets/{asset.digest}/{name}")
 
     @app.get("/app/assets/{digest}/{name}")
-    async def asset(request: Request, digest: str, name: str) -> Response:
+    async def serve_asset(request: Request, digest: str, name: str) -> Response:
         found: Any = assets.get(name)
         if found is None or found.digest != digest:
             return json_response({"error": "this page is older than the service: load it again"}, 404)
