@@ -165,11 +165,23 @@ def test_no_view_violates_wcag(rig: PageRig, browser: Browser, printed: str, the
     paths = ["/app", f"/app/compare?run={printed}", *(f"/app/run/{printed}?tab={tab}" for tab in tabs)]
     for path in paths:
         browser.open(path)
-        browser.until(lambda: browser.find("h1", "").there(), "a heading")
-        time.sleep(1)  # what is fetched after the heading
+        browser.until(lambda: settled(browser), "everything is fetched")
         found += [f"{path}: {one}" for one in violations(browser)]
     browser.driver.set_window_size(1400, 900)
     assert not found
+
+
+def settled(browser: Browser) -> bool:
+    """Whether the page has fetched what it shows: no request was under way for a second."""
+    state = (
+        "return document.documentElement.dataset.busy === '0' && !document.body.innerText.includes('ading…')"
+    )
+    deadline = time.monotonic() + 1
+    while browser.script(state):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def violations(browser: Browser) -> list[str]:

@@ -17,14 +17,19 @@ export function address(path: string, params: Params = {}): string {
   return `/api/v1${path}${text ? `?${text}` : ""}`;
 }
 
+// How many requests are under way, for those who wait until a view is complete.
+let busy = 0;
+function count(by: number): void { document.documentElement.dataset["busy"] = String(busy += by); }
+
 async function answer(path: string, init?: RequestInit): Promise<Response> {
   let found: Response;
+  count(1);
   try {
     found = await fetch(path, { credentials: "same-origin", ...init });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError(0, "The page's service cannot be reached; trying again.");
-  }
+  } finally { setTimeout(() => count(-1), 50); }
   if (found.ok) return found;
   let text = `The service answered ${found.status}.`;
   try {

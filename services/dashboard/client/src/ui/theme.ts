@@ -6,6 +6,11 @@ export const theme = kept<Theme>("theme", "auto");
 const system = matchMedia("(prefers-color-scheme: dark)");
 export const dark = new Store(false);
 
+const phone = matchMedia("(max-width: 700px)");
+/** Whether the window is as narrow as a phone's. */
+export const narrow = new Store(phone.matches);
+phone.addEventListener("change", () => narrow.set(phone.matches));
+
 function apply(): void {
   const chosen = theme.get();
   dark.set(chosen === "dark" || (chosen === "auto" && system.matches));

@@ -1,10 +1,11 @@
 // The virtual table of runs: only rows in view exist.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ColumnShape } from "../../api/types";
 import { changes } from "../../state/live";
 import { go, link } from "../../state/router";
 import { useStore } from "../../state/store";
 import { useKeys } from "../../ui/keys";
+import { narrow } from "../../ui/theme";
 import { useRows } from "../../ui/rows";
 import { Cell, isNumeric, widthOf } from "./cells";
 import type { RunPages } from "./pages";
@@ -23,15 +24,20 @@ export function RunTable(props: {
   useStore(sparksDrawn);
   const [now, setNow] = useState(Date.now());
   const [at, setAt] = useState(-1);
+  // Keys may come faster than the page is drawn.
+  const current = useRef(-1);
   const [anchor, setAnchor] = useState(0);
   const rows = useRows(listing.total, ROW);
   useEffect(() => { if (change.epoch) pages.changed(change.epoch, change.version); }, [pages, change]);
   useEffect(() => pages.need(rows.first, Math.max(rows.last, 1)));
   useEffect(() => { const timer = setInterval(() => setNow(Date.now()), 5000); return () => clearInterval(timer); }, []);
-  const template = useMemo(() => `${TICK}px ${columns.map((name) => name === "name" ? `minmax(${widthOf(name)}px, 1fr)` : `${widthOf(name)}px`).join(" ")}`, [columns]);
-  const width = TICK + columns.reduce((sum, name) => sum + widthOf(name), 0);
+  const isNarrow = useStore(narrow);
+  const nameWidth = isNarrow ? 130 : widthOf("name");
+  const template = useMemo(() => `${TICK}px ${columns.map((name) => name === "name" ? `minmax(${nameWidth}px, 1fr)` : `${widthOf(name)}px`).join(" ")}`, [columns, nameWidth]);
+  const width = TICK + columns.reduce((sum, name) => sum + (name === "name" ? nameWidth : widthOf(name)), 0);
   const move = (to: number) => {
     const next = Math.max(0, Math.min(listing.total - 1, to));
+    current.current = next;
     setAt(next);
     rows.show(next);
   };
@@ -48,15 +54,15 @@ export function RunTable(props: {
     setAnchor(index);
   };
   useKeys([
-    { key: "j", text: "Next run", act: () => move(at + 1) },
-    { key: "ArrowDown", text: "Next run", act: () => move(at + 1) },
-    { key: "k", text: "Previous run", act: () => move(at - 1) },
-    { key: "ArrowUp", text: "Previous run", act: () => move(at - 1) },
-    { key: "x", text: "Select the run", act: () => tick(at, false) },
-    { key: "X", text: "Select from the last one to here", act: () => tick(at, true) },
+    { key: "j", text: "Next run", act: () => move(current.current + 1) },
+    { key: "ArrowDown", text: "Next run", act: () => move(current.current + 1) },
+    { key: "k", text: "Previous run", act: () => move(current.current - 1) },
+    { key: "ArrowUp", text: "Previous run", act: () => move(current.current - 1) },
+    { key: "x", text: "Select the run", act: () => tick(current.current, false) },
+    { key: "X", text: "Select from the last one to here", act: () => tick(current.current, true) },
     { key: "Enter", text: "Open the run", act: (event) => {
       if ((event.target as Element).matches("button, a, input")) { (event.target as HTMLElement).click(); return; }
-      const row = pages.row(at);
+      const row = pages.row(current.current);
       if (row) go(link(["run", row.id]));
     } },
   ]);
@@ -66,7 +72,7 @@ export function RunTable(props: {
     drawn.push(
       <div key={row?.id ?? `empty ${index}`} class={`row ${index === at ? "row-at" : ""} ${row && selection.has(row.id) ? "row-on" : ""}`} role="row" aria-rowindex={index + 2}
         aria-selected={row ? selection.has(row.id) : false}
-        style={{ transform: `translateY(${rows.top(index)}px)`, gridTemplateColumns: template }} onClick={() => setAt(index)}>
+        style={{ transform: `translateY(${rows.top(index)}px)`, gridTemplateColumns: template }} onClick={() => { current.current = index; setAt(index); }}>
         <span role="gridcell" class="tick">{row && <input type="checkbox" aria-label={`Select ${String(row.cells[0])}`} checked={selection.has(row.id)}
           onClick={(event) => { event.preventDefault(); event.stopPropagation(); setTimeout(() => tick(index, event.shiftKey)); }} />}</span>
         {columns.map((name, place) => {

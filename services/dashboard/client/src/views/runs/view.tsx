@@ -9,6 +9,7 @@ import { useStore } from "../../state/store";
 import { Button, Choice, Note, notify } from "../../ui/controls";
 import { whole } from "../../ui/format";
 import { useKeys } from "../../ui/keys";
+import { narrow } from "../../ui/theme";
 import { useTitle } from "../../ui/title";
 import { Actions } from "./actions";
 import { ColumnDialog, withSpark } from "./columns";
@@ -18,13 +19,15 @@ import { RunTable, type Selection } from "./table";
 import { SavedViews } from "./saved";
 import { columnsStore, DEFAULT_SORT } from "./views";
 
+const PHONE_COLUMNS = ["name", "state", "return"];
 const TYPING_MS = 180;
 const QUICK = [["", "All"], ["state:active", "Active"], ["state:completed", "Completed"], ["state:failed", "Failed"]] as const;
 
 export function RunsView() {
   const query = useStore(place).query;
   const q = query.get("q") ?? "", sort = query.get("sort") ?? DEFAULT_SORT, by = query.get("by") ?? "";
-  const columns = useStore(columnsStore);
+  const chosen = useStore(columnsStore), isNarrow = useStore(narrow);
+  const columns = useMemo(() => isNarrow ? PHONE_COLUMNS : chosen, [isNarrow, chosen]);
   const change = useStore(changes);
   const mayRun = useStore(session)?.may_run ?? false;
   const [choosing, setChoosing] = useState(false);
@@ -63,8 +66,8 @@ export function RunsView() {
         <Choice label="Group by" value={by} choose={(value) => amend({ by: value })}
           options={[["", "No groups"], ...["env", "algo", "project", "owner", "runner", "state", "seed"].map((name) => [name, `By ${known.get(name)?.label.toLowerCase() ?? name}`] as const),
             ...[...known.values()].filter((one) => one.group !== "run").map((one) => [one.name, `By ${one.label}`] as const)]} />
-        <SavedViews now={{ q, sort, by, columns }} />
-        <Button icon="columns" label="Columns" text="Columns" act={() => setChoosing(true)} />
+        <SavedViews now={{ q, sort, by, columns: chosen }} />
+        {!isNarrow && <Button icon="columns" label="Columns" text="Columns" act={() => setChoosing(true)} />}
         <span class="count" role="status">{listing.ready ? (listing.total === listing.all ? `${whole(listing.all)} runs` : `${whole(listing.total)} of ${whole(listing.all)} runs`) : "…"}</span>
         {mayRun && <a class="button primary" href="/new">New run</a>}
       </div>
