@@ -126,6 +126,25 @@ def test_seeds_are_compared_and_replays_stay_in_lock_step(
     browser.until(lambda: len(browser.each(".legend li", "element.textContent")) == 2, "two curves")
     reach = float(browser.find("figure.chart").get_attribute("data-last") or 1e9)
     assert reach < 600, "seconds from the start of each run"
+    # The page and the command line compute the same, on every axis.
+    for axis in ("step", "time", "episode"):
+        metric = "charts/episodic_return"
+        query = f"run={printed}&run={other}&metric={metric}&axis={axis}&each=true"
+        seen = browser.driver.execute_async_script(
+            "fetch('/api/v1/compare?' + arguments[0]).then((one) => one.json()).then(arguments[1])", query
+        )
+        printed_by_cli = rig.shell.json(
+            "compare", printed, other, "--metric", metric, "--x", axis, "--by", "name"
+        )
+        assert seen["threshold"] == pytest.approx(printed_by_cli["threshold"])
+        for one, same in zip(
+            sorted(seen["groups"], key=lambda group: group["label"]),
+            sorted(printed_by_cli["groups"], key=lambda group: group["label"]),
+            strict=True,
+        ):
+            assert one["final"] == pytest.approx(same["final_iqm"]["value"])
+            assert one["area"] == pytest.approx(same["area"]["value"])
+            assert one["reached"] == pytest.approx(same["reached"])
 
 
 def test_a_page_outlives_its_service_and_keeps_what_was_typed(

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from runspine.compare.comparison import ComparedGroup, Comparison, Settings, compare
 from runspine.compare.curves import Curve, curve_of, seconds_since
 from runspine.compare.groups import group_runs, member_of
 from runspine.compare.references import Reference
+from runspine.domain.run import ENDED
 from runspine.errors import InvalidError
 from runspine.services.dashboard.core.run_row import finite_or_none
 from runspine.wire.v1.run_pb2 import Run
 from runspine.wire.v1.telemetry_pb2 import Series
 
 STATISTICS = ("iqm", "mean", "median")
-# Fewer than the command line uses: the page repeats the comparison while runs are active.
-BOOTSTRAP_SAMPLES = 400
+# Fewer than the command line uses: the page repeats the comparison while runs are active. Of ended runs both
+# compute the same.
+ACTIVE_BOOTSTRAP_SAMPLES = 400
 
 
 def compare_runs(
@@ -44,7 +47,9 @@ def compare_runs(
     if statistic not in STATISTICS:
         raise InvalidError(f"stat {statistic!r} is not one of {', '.join(STATISTICS)}")
     groups = group_runs(members, ["name"] if each else by)
-    settings = Settings(points=200, statistic=statistic, samples=BOOTSTRAP_SAMPLES)
+    settings = Settings(statistic=statistic)
+    if any(run.phase not in ENDED for run in runs):
+        settings = replace(settings, samples=ACTIVE_BOOTSTRAP_SAMPLES)
     return compare(groups, nonempty, settings, lines)
 
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from runspine.compare.comparison import Comparison
 from runspine.compare.references import MAX_DATASETS, DatasetReturns, dataset_returns, references
+from runspine.domain.run import ENDED
 from runspine.errors import InvalidError, RunspineError
+from runspine.rpc.telemetry_client import MAX_POINTS
 from runspine.services.dashboard.core.comparison import compare_runs
 from runspine.services.dashboard.edges.backend import Access
 from runspine.wire.v1.artifacts_pb2 import GetArtifactRequest
@@ -28,7 +30,8 @@ AXES = {"step": ENV_STEP, "time": TIME, "episode": EPISODE}
 # Metrics that hold episode returns, the most common first.
 RETURN_METRICS = ("episode/return", "charts/episodic_return")
 MAX_COMPARED_RUNS = 64
-MAX_COMPARED_POINTS = 2000
+# Of a run that is active, whose comparison is repeated; of ended ones as many as the command line reads.
+MAX_ACTIVE_POINTS = 2000
 
 
 def parse_axis(name: str) -> Axis:
@@ -78,7 +81,7 @@ async def query_comparison(
             run_id=run.id,
             names=[metric],
             axis=parse_axis(axis),
-            max_points=MAX_COMPARED_POINTS,
+            max_points=MAX_POINTS if run.phase in ENDED else MAX_ACTIVE_POINTS,
         )
         answer = await access.call("telemetry", "QueryMetrics", message)
         if answer.series:
