@@ -16,6 +16,7 @@ NAVIGATION = (
     ("Checkpoints", "/checkpoints", "inventory_2"),
     ("Compare", "/compare", "stacked_line_chart"),
     ("Fleet", "/fleet", "dns"),
+    ("New page", "/app", "bolt"),
 )
 THEMES = {"auto": None, "light": False, "dark": True}
 THEME_ICONS = {"auto": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}

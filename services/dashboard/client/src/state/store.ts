@@ -17,10 +17,12 @@ export class Store<T> {
 }
 
 export function useStore<T>(store: Store<T>): T {
-  const [value, set] = useState(store.get);
+  const [, draw] = useState(0);
+  const value = store.get();
   useEffect(() => {
-    set(() => store.get());
-    return store.on((next) => set(() => next));
+    // It may have changed between the drawing and now.
+    if (!Object.is(value, store.get())) draw((n) => n + 1);
+    return store.on(() => draw((n) => n + 1));
   }, [store]);
   return value;
 }

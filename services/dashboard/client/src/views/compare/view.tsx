@@ -1,6 +1,6 @@
 // Runs compared: curves of groups of seeds with their interval, the figures, what differs, and scatter of the sweep.
 import type uPlot from "uplot";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../../api/client";
 import type { ComparisonShape, DifferenceShape, RunsPage, SeriesShape } from "../../api/types";
 import { saveCsv, savePng } from "../../chart/download";
@@ -61,7 +61,9 @@ export function CompareView() {
 function Curves({ found, metric }: { found: ComparisonShape; metric: string }) {
   const { smoothing, logarithmic } = useStore(view);
   const plot = useRef<uPlot | null>(null);
-  const lines = useMemo<Line[]>(() => found.curves.map((one, at) => ({ label: one.name, x: one.x, y: one.y, low: one.low, high: one.high, exact: one.exact, colour: at, dashed: one.exact && one.points === 0 })), [found]);
+  const [hidden, setHidden] = useState<readonly string[]>([]);
+  const every = useMemo<Line[]>(() => found.curves.map((one, at) => ({ label: one.name, x: one.x, y: one.y, low: one.low, high: one.high, exact: one.exact, colour: at, dashed: one.exact && one.points === 0 })), [found]);
+  const lines = useMemo(() => every.filter((one) => !hidden.includes(one.label)), [every, hidden]);
   const options = useMemo<PlotOptions>(() => ({ axis: found.axis, smoothing, logarithmic, robust: false, height: 380, syncKey: "compare" }), [found.axis, smoothing, logarithmic]);
   return (
     <figure class="chart chart-wide" data-curves={lines.length} data-last={lines[0]?.x.at(-1) ?? 0}>
@@ -72,7 +74,8 @@ function Curves({ found, metric }: { found: ComparisonShape; metric: string }) {
         <button type="button" class="button quiet" onClick={() => saveCsv(lines, found.axis, metric)}>CSV</button>
       </figcaption>
       <Plot lines={lines} options={options} zoom={() => undefined} label={`Chart of ${metric}`} took={(made) => { plot.current = made; }} />
-      <ul class="legend">{lines.map((one, at) => <li key={one.label}><i class={`key key-${at % 8} ${one.dashed ? "key-dashed" : ""}`} />{one.label}</li>)}</ul>
+      <ul class="legend" aria-label="Curves; press one to hide it">{every.map((one, at) => <li key={one.label}><button type="button" aria-pressed={!hidden.includes(one.label)}
+        onClick={() => setHidden(hidden.includes(one.label) ? hidden.filter((label) => label !== one.label) : [...hidden, one.label])}><i class={`key key-${at % 8} ${one.dashed ? "key-dashed" : ""}`} />{one.label}</button></li>)}</ul>
     </figure>
   );
 }

@@ -79,13 +79,13 @@ export function Log({ run, version }: { run: RunShape; version: number }) {
   const rows = useRows(state.lines, ROW);
   const [follow, setFollow] = useState(!target);
   const [hits, setHits] = useState<LogHits | null>(null);
-  const marked = useRef(0);
+  const marked = useRef<[LogPages | null, number]>([null, 0]);
   useEffect(() => { void pages.count(); return () => pages.close(); }, [pages]);
   // The number of lines grows while the run trains; the last ones may come after its end.
   useEffect(() => { const timer = setTimeout(() => void pages.count(), FOLLOW_MS); return () => clearTimeout(timer); }, [pages, version]);
   useEffect(() => { pages.need(rows.first + 1, rows.last); });
   useEffect(() => { if (follow && state.lines) rows.show(state.lines - 1); }, [state.lines, follow, rows.height]);
-  useEffect(() => { if (target && state.ready && marked.current !== target) { marked.current = target; rows.show(Math.min(state.lines, target + 8) - 1); rows.show(Math.max(0, target - 8)); } }, [target, state.ready]);
+  useEffect(() => { if (target && state.lines && (marked.current[0] !== pages || marked.current[1] !== target)) { marked.current = [pages, target]; rows.show(Math.min(state.lines, target + 8) - 1); rows.show(Math.max(0, target - 8)); } }, [pages, target, state.lines]);
   const jump = (number: number) => { setFollow(false); amend({ line: String(number) }); };
   const shown = [];
   for (let index = rows.first; index < rows.last; index++) {
@@ -109,7 +109,7 @@ export function Log({ run, version }: { run: RunShape; version: number }) {
         <Check label="Times" checked={times} change={(on) => showTimes.set(on)} />
         <span class="count" role="status">{state.ready ? count(state.lines, "line") : "…"}</span>
       </div>
-      {hits && <Hits hits={hits} jump={(line) => { if (line.attempt !== attempt) amend({ attempt: String(line.attempt) }); jump(line.number); }} close={() => setHits(null)} />}
+      {hits && <Hits hits={hits} jump={(line) => { if (line.attempt !== (attempt || state.attempts.at(-1)?.attempt)) amend({ attempt: String(line.attempt) }); jump(line.number); }} close={() => setHits(null)} />}
       {state.error && <Note title="The log cannot be loaded" bad>{state.error}</Note>}
       {state.ready && !state.lines && <Note title="No lines yet">What the trainer prints appears here.</Note>}
       <div class="log" ref={rows.ref} tabIndex={0} role="log" aria-live="off" aria-label="Log" onWheel={(event) => { if (event.deltaY < 0) setFollow(false); }}
