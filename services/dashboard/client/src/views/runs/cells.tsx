@@ -7,7 +7,7 @@ import { ago, compact, moment, span, whole } from "../../ui/format";
 type Value = string | number | boolean | null | undefined;
 
 export const WIDTHS: Record<string, number> = {
-  name: 300, state: 108, env: 150, algo: 104, seed: 64, return: 88, done: 104, spark: 116, duration: 92, submitted: 112, started: 104,
+  name: 300, state: 108, env: 150, algo: 104, seed: 64, return: 88, done: 104, spark: 116, duration: 92, submitted: 124, started: 112,
   ended: 104, reason: 260, id: 230, attempt: 76, priority: 78, runner: 92, mode: 84, project: 120, owner: 100, worker: 150,
 };
 
