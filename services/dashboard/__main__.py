@@ -12,9 +12,9 @@ from nicegui import ui
 from runspine.audit.trail import AuditTrail
 from runspine.service.process import Health, run_service
 from runspine.services.dashboard.core.run_table import RunTable
-from runspine.services.dashboard.edges.api_code import add_code_api
 from runspine.services.dashboard.edges.api.run_views import SharedViews
 from runspine.services.dashboard.edges.api.site import add_client, build_api
+from runspine.services.dashboard.edges.api_code import add_code_api
 from runspine.services.dashboard.edges.api_curves import add_compare_api, add_curve_api
 from runspine.services.dashboard.edges.api_episodes import add_episode_api
 from runspine.services.dashboard.edges.api_files import add_file_api

@@ -56,7 +56,7 @@ class RunsApi:
         ids = view.ids(first, count)
         entries = (self._table.get(run_id) for run_id in ids)
         rows = [
-            shapes.RunRow(entry.run.id, entry.version, [each.read(entry) for each in wanted])
+            shapes.ListedRun(entry.run.id, entry.version, [each.read(entry) for each in wanted])
             for entry in entries
             if entry is not None and entry.version > since
         ]

@@ -27,7 +27,7 @@ class SessionShape:
 
 
 @dataclass(slots=True)
-class RunRow:
+class ListedRun:
     id: str
     # Number of the run's newest change.
     version: int
@@ -48,7 +48,7 @@ class RunsPage:
     # Ids of the whole page in order.
     ids: list[str]
     # Rows that changed since `since`, all when it is 0.
-    rows: list[RunRow]
+    rows: list[ListedRun]
 
 
 @dataclass(slots=True)

@@ -146,6 +146,12 @@ export interface IdsShape {
   ids: (string)[];
 }
 
+export interface ListedRun {
+  id: string;
+  version: number;
+  cells: (string | number | boolean | null)[];
+}
+
 export interface LogHits {
   lines: (LogLineShape)[];
   more: boolean;
@@ -173,12 +179,6 @@ export interface RunDetail {
   spec_yaml: string;
   spec: ((string)[])[];
   attempts: (AttemptShape)[];
-}
-
-export interface RunRow {
-  id: string;
-  version: number;
-  cells: (string | number | boolean | null)[];
 }
 
 export interface RunShape {
@@ -222,7 +222,7 @@ export interface RunsPage {
   all: number;
   columns: (string)[];
   ids: (string)[];
-  rows: (RunRow)[];
+  rows: (ListedRun)[];
 }
 
 export interface SeriesShape {

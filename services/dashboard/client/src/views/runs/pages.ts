@@ -1,6 +1,6 @@
 // The rows of the list, fetched in pieces as they come into view and kept current by their numbers.
 import { ApiError, get } from "../../api/client";
-import type { RunRow, RunsPage } from "../../api/types";
+import type { ListedRun, RunsPage } from "../../api/types";
 import { Store } from "../../state/store";
 
 export const PIECE = 60;
@@ -10,7 +10,7 @@ interface Piece { ids: string[]; version: number; fetching: boolean; behind: boo
 export class RunPages {
   readonly listing = new Store<Listing>({ total: 0, all: 0, error: "", ready: false, drawn: 0 });
   private pieces = new Map<number, Piece>();
-  private rows = new Map<string, RunRow>();
+  private rows = new Map<string, ListedRun>();
   private epoch = "";
   private newest = 0;
   private closed = new AbortController();
@@ -19,12 +19,12 @@ export class RunPages {
 
   close(): void { this.closed.abort(); }
 
-  row(index: number): RunRow | undefined {
+  row(index: number): ListedRun | undefined {
     const id = this.pieces.get(Math.floor(index / PIECE))?.ids[index % PIECE];
     return id === undefined ? undefined : this.rows.get(id);
   }
 
-  byId(id: string): RunRow | undefined { return this.rows.get(id); }
+  byId(id: string): ListedRun | undefined { return this.rows.get(id); }
 
   /** Fetch what is needed to show these rows. */
   need(first: number, last: number): void {
