@@ -20,6 +20,9 @@ HEAD = struct.Struct("<II")
 HEADER_SIZE = struct.Struct("<I")
 # A longer payload is not a frame.
 MAX_PAYLOAD_BYTES = 16 << 20
+# A row of a whole slot must fit into a batch, and a step of all envs into a frame.
+MAX_ROW_BYTES = 200 << 10
+MAX_STEP_BYTES = MAX_PAYLOAD_BYTES // 2
 # What a worker states in RUNSPINE_FRAMES when it reads them.
 FRAMES = 1
 
@@ -28,6 +31,10 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def frame(header: Mapping[str, Any], columns: Sequence[Any]) -> bytes:
     """One frame; columns are bytes or C-contiguous arrays."""
-    text = _encode(header).encode("ascii")
+    return framed(_encode(header).encode("ascii"), columns)
+
+
+def framed(text: bytes, columns: Sequence[Any]) -> bytes:
+    """One frame whose header is JSON already."""
     payload = b"".join((HEADER_SIZE.pack(len(text)), text, *columns))
     return b"".join((MAGIC, HEAD.pack(len(payload), crc32(payload)), payload))

@@ -131,3 +131,39 @@ def recording_make_vec(gymnasium: Any, make_vec: Callable[..., Any]) -> Callable
         return wrapped(record.run, envs, slots.start)
 
     return recorded
+
+
+NOT_RECORDED = (
+    "an EnvPool of this kind is not recorded: make it with env_type='gymnasium' and all envs in a batch"
+)
+
+
+def patch_envpool(envpool: Any) -> None:
+    """EnvPool makes vector envs of Gymnasium by functions of its own."""
+    for name in ("make", "make_gymnasium", "make_gym", "make_dm"):
+        if callable(made := getattr(envpool, name, None)):
+            setattr(envpool, name, recording_pool(made))
+
+
+def recording_pool(make: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(make)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        envs = make(*args, **kwargs)
+        if record.stood_down or not record.run.active:
+            return envs
+        from gymnasium.vector import VectorEnv
+
+        count = int(getattr(envs, "num_envs", 0))
+        batch = getattr(envs, "config", {}).get("batch_size") or count
+        if not isinstance(envs, VectorEnv) or batch != count:
+            record.run.note(NOT_RECORDED)
+            return envs
+        from runspine.sdk.wrapping import wrapped
+
+        record.configure()
+        ticket, slots = record.ledger.take(count, "one array")
+        found = wrapped(record.run, envs, slots.start)
+        weakref.finalize(found, record.ledger.give_back, ticket).atexit = False
+        return found
+
+    return recorded

@@ -72,6 +72,7 @@ def install(api: str) -> None:
         {
             "gymnasium": partial(envs.patch, old_api=api == OLD),
             "torch": models.patch,
+            "envpool": envs.patch_envpool,
             **writers.PATCHES,
             **trackers.patches(os.environ),
         }

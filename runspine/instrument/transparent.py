@@ -36,6 +36,7 @@ def begin(api: str, *, uses_sdk: bool = False) -> None:
     record.on_first_env = handle_sigterm
     patches: dict[str, hooks.Patch] = {
         "gymnasium": partial(envs.patch, old_api=api == OLD),
+        "envpool": envs.patch_envpool,
         **writers.PATCHES,
     }
     if record.stood_down:

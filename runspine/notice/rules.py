@@ -11,8 +11,8 @@ from runspine.eventlog.subjects import is_token
 from runspine.spec.nearest import not_accepted
 from runspine.wire.v1.spec_pb2 import NoticeRule
 
-THRESHOLD, PLATEAU = "threshold", "plateau"
-METRIC_EVENTS = (THRESHOLD, PLATEAU)
+THRESHOLD, PLATEAU, COLLAPSE, QUIET = "threshold", "plateau", "collapse", "quiet"
+METRIC_EVENTS = (THRESHOLD, PLATEAU, COLLAPSE, QUIET)
 EVENTS = (
     "started",
     "retried",
@@ -36,6 +36,15 @@ _LABEL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,63}\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _OF_THRESHOLD = ("above", "below")
 _OF_PLATEAU = ("steps", "goal", "min_delta")
+# Fields of a rule on a metric, by its event.
+_FIELDS = {
+    THRESHOLD: ("metric", *_OF_THRESHOLD),
+    PLATEAU: ("metric", *_OF_PLATEAU),
+    COLLAPSE: ("metric", "goal", "drop", "points"),
+    QUIET: ("metric", "minutes"),
+}
+_OF_METRICS = frozenset(name for names in _FIELDS.values() for name in names)
+MAX_POINTS = 1000
 
 
 def rules_problems(rules: Sequence[NoticeRule], channels: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -95,9 +104,9 @@ def notice_id(run_id: str, rule: str, cause: str, target: str) -> str:
 
 
 def _metric_problems(rule: NoticeRule) -> Iterator[tuple[str, str]]:
-    wanted = {THRESHOLD: ("metric", *_OF_THRESHOLD), PLATEAU: ("metric", *_OF_PLATEAU)}.get(rule.on, ())
+    wanted = _FIELDS.get(rule.on, ())
     for field, _ in rule.ListFields():
-        if field.name in ("metric", *_OF_THRESHOLD, *_OF_PLATEAU) and field.name not in wanted:
+        if field.name in _OF_METRICS and field.name not in wanted:
             yield field.name, f"has no meaning for {rule.on}: remove it"
     if rule.on not in METRIC_EVENTS:
         return
@@ -110,10 +119,26 @@ def _metric_problems(rule: NoticeRule) -> Iterator[tuple[str, str]]:
             if rule.HasField(name) and not math.isfinite(getattr(rule, name)):
                 yield name, "is not a finite number"
         return
-    if not rule.steps:
-        yield "steps", "is missing: after how many steps without a better value it is a plateau"
     if rule.goal and rule.goal not in GOALS:
         yield "goal", not_accepted(rule.goal, GOALS)
+    if rule.on == QUIET and not (math.isfinite(rule.minutes) and rule.minutes > 0):
+        yield "minutes", "is missing: after how many minutes without a point"
+    if rule.on == COLLAPSE:
+        yield from _collapse_problems(rule)
+    if rule.on == PLATEAU:
+        yield from _plateau_problems(rule)
+
+
+def _collapse_problems(rule: NoticeRule) -> Iterator[tuple[str, str]]:
+    if not (math.isfinite(rule.drop) and rule.drop > 0):
+        yield "drop", "is missing: by how much the metric is worse than at its best"
+    if rule.points > MAX_POINTS:
+        yield "points", f"{rule.points:,} points, more than the {MAX_POINTS:,} accepted"
+
+
+def _plateau_problems(rule: NoticeRule) -> Iterator[tuple[str, str]]:
+    if not rule.steps:
+        yield "steps", "is missing: after how many steps without a better value it is a plateau"
     if not math.isfinite(rule.min_delta) or rule.min_delta < 0:
         yield "min_delta", "is not a finite number of at least 0"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runspine.errors import RunspineError
+from runspine.replay.agents_env import make_agents_env
 from runspine.replay.allowed_modules import VARIABLE, refused_module, wrappers_of
 from runspine.replay.providers import BY_IMPORT, module_for, package_for
 from runspine.sdk.drawing import HEADLESS
@@ -41,6 +42,10 @@ def make_env(
     kwargs = {name: value for name, value in kwargs.items() if name != "render_mode"}
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
+    if env.agents:
+        with _explained(env), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make_agents_env(env, kwargs)
     if size and env.entry_point.startswith("gymnasium.envs.mujoco"):
         kwargs |= {"width": size[0], "height": size[1]}
     for name, value in HEADLESS.items():

@@ -8,6 +8,7 @@ from typing import Any
 
 from PIL import Image
 
+from runspine.replay.agents_stage import AgentsStage
 from runspine.replay.camera import Camera, FrameError
 from runspine.replay.divergence import Divergence
 from runspine.replay.images import Plot, as_image, numbers_of, scaled, stamped
@@ -76,12 +77,12 @@ def _shots(replay: Replay, size: Size | None, only: int | None, film: Film) -> I
             raise FrameError(f"{replay.record.env.env_id} drew nothing but black frames")
 
 
-def _moments(stage: Stage) -> Iterator[Moment]:
+def _moments(stage: Stage | AgentsStage) -> Iterator[Moment]:
     yield stage.begin()
     yield from stage.moments()
 
 
-def _camera(stage: Stage, record: EpisodeRecord) -> Camera | None:
+def _camera(stage: Stage | AgentsStage, record: EpisodeRecord) -> Camera | None:
     try:
         return Camera(stage.env, record.env.env_id)
     except FrameError:

@@ -15,6 +15,11 @@ BY_MODULE = {
     "gymnasium_robotics": "gymnasium-robotics",
     "highway_env": "highway-env",
     "panda_gym": "panda-gym",
+    "pettingzoo.classic": "pettingzoo[classic]",
+    "pettingzoo.butterfly": "pettingzoo[butterfly]",
+    "pettingzoo.sisl": "pettingzoo[sisl]",
+    "pettingzoo": "pettingzoo",
+    "mpe2": "mpe2",
 }
 # For records without the class: the id, the module that registers it, what to install.
 BY_ID = (

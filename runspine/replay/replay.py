@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from runspine.replay.agents_stage import AgentsStage
 from runspine.replay.divergence import ChangedPackage, Divergence, changed_packages
 from runspine.replay.env_factory import EnvMissingError, close_env, make_recorded_env, versions_now
 from runspine.replay.record import EpisodeRecord
@@ -48,7 +49,7 @@ class Replay:
     def __init__(
         self, record: EpisodeRecord, *, before: Sequence[EpisodeRecord] = (), make: Make = make_recorded_env
     ) -> None:
-        if len(record.agents) > 1:
+        if len(record.agents) > 1 and not record.env.agents:
             raise EnvMissingError(
                 f"the episode was recorded of {len(record.agents)} agents ({', '.join(record.agents[:5])}), "
                 "and Gymnasium makes no env for several; look at one with --agent"
@@ -79,7 +80,7 @@ class Replay:
         """
         if not 0 <= step <= self.record.length:
             raise IndexError(f"step {step} of an episode with {self.record.length}")
-        stage = Stage(self.record, self._env(None, None), self.verdict.way, self._before)
+        stage = self._stage(self._env(None, None), self.verdict.way)
         divergence = stage.begin().divergence
         while divergence is None and stage.at < step:
             divergence = stage.step().divergence
@@ -89,14 +90,21 @@ class Replay:
         return stage.env
 
     @contextmanager
-    def stage(self, *, frames: bool = False, size: tuple[int, int] | None = None) -> Iterator[Stage]:
+    def stage(
+        self, *, frames: bool = False, size: tuple[int, int] | None = None
+    ) -> Iterator[Stage | AgentsStage]:
         """The env before its reset, prepared as the verdict found; with `frames`, one that draws."""
         way = self.verdict.way
         env = self._env(RGB if frames and self._draws_unchanged() else None, size if frames else None)
         try:
-            yield Stage(self.record, env, way, self._before)
+            yield self._stage(env, way)
         finally:
             close_env(env)
+
+    def _stage(self, env: Any, way: Way) -> Stage | AgentsStage:
+        if self.record.env.agents:
+            return AgentsStage(self.record, env, way)
+        return Stage(self.record, env, way, self._before)
 
     def _draws_unchanged(self) -> bool:
         """Whether the env computes the same with a render mode."""
@@ -107,7 +115,7 @@ class Replay:
                 # It takes no render mode; it may draw without one.
                 self._unchanged = False
                 return False
-            divergence = Stage(self.record, env, self.verdict.way, self._before).verify()
+            divergence = self._stage(env, self.verdict.way).verify()
             close_env(env)
             self._unchanged = divergence == self.verdict.divergence
         return self._unchanged
@@ -117,7 +125,7 @@ class Replay:
         for way in ways_of(self.record, self._before):
             env = self._env(None, None)
             began = time.perf_counter()
-            stage = Stage(self.record, env, way, self._before)
+            stage = self._stage(env, way)
             divergence = stage.verify()
             took = time.perf_counter() - began
             close_env(env)

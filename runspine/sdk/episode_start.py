@@ -25,13 +25,18 @@ class EpisodeStart(NamedTuple):
         return self.rng is not None or self.state is not None or self.seed is not None
 
 
-def begin(env: Any, how: EpisodeStart, resets: int = 0) -> tuple[Any, dict[str, Any]]:
-    """Repeat the reset after `resets` others; return its observation and info."""
-    for _ in range(resets):
-        env.reset()
+def set_start(env: Any, how: EpisodeStart) -> None:
+    """Set the state of the env's generators."""
     if how.state is not None:
         set_system_state(env, how.state)
     if how.rng is not None:
         set_generator_state(env, how.rng)
+
+
+def begin(env: Any, how: EpisodeStart, resets: int = 0) -> tuple[Any, dict[str, Any]]:
+    """Repeat the reset after `resets` others; return its observation and info."""
+    for _ in range(resets):
+        env.reset()
+    set_start(env, how)
     observation, info = env.reset(seed=how.seed, options=how.options)
     return observation, info

@@ -28,18 +28,22 @@ class Identity(NamedTuple):
     wrappers: list[dict[str, Any]] | None = None
     # Steps of the env for each action of the trainer: wrappers outside the recorder may repeat it.
     frame_skip: int = 1
+    # For several agents: "parallel" or "aec", as PettingZoo calls its interfaces.
+    agents: str = ""
 
 
 def identity_of(env: Any, spec: Any = None) -> Identity:
     """Identity of an env, or of its spec where the env itself cannot be accessed."""
-    bare = env.unwrapped
+    bare = getattr(env, "unwrapped", env)
     entry_point = f"{type(bare).__module__}:{type(bare).__qualname__}"
     if spec is not None:
-        entry_point = spec.entry_point if isinstance(spec.entry_point, str) else ""
-    spec = spec or env.spec
-    if spec is None:
-        return Identity(type(bare).__name__, {}, _versions(bare), entry_point)
-    return Identity(str(spec.id), _kwargs(spec, bare), _versions(bare), entry_point, _wrappers(spec))
+        given = getattr(spec, "entry_point", None)
+        entry_point = given if isinstance(given, str) else ""
+    spec = spec or getattr(env, "spec", None)
+    if spec is None or not hasattr(spec, "entry_point"):
+        # A spec of another kind, such as EnvPool's.
+        return Identity(type(bare).__name__, {}, versions_of(bare, {}), entry_point)
+    return Identity(str(spec.id), _kwargs(spec, bare), versions_of(bare, {}), entry_point, _wrappers(spec))
 
 
 def name_of(env: Any) -> str:
@@ -71,9 +75,10 @@ def _wrappers(spec: Any) -> list[dict[str, Any]] | None:
     return found or None
 
 
-def _versions(bare: Any) -> dict[str, str]:
+def versions_of(bare: Any, more: dict[str, str]) -> dict[str, str]:
+    """Versions of the packages of an unwrapped env: its own, and `more` by module."""
     own = type(bare).__module__.partition(".")[0]
-    packages = {"gymnasium": "gymnasium", own: own}
+    packages = {"gymnasium": "gymnasium", own: own, **more}
     packages |= {module: name for module, name in BACKENDS.items() if module in sys.modules}
     found = {name: _version(module, name) for module, name in packages.items()}
     return {name: version for name, version in found.items() if version} | platform_versions()

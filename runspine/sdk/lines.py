@@ -12,6 +12,7 @@ from runspine.sdk.columns import Column, Taken
 from runspine.sdk.encoding import Packed, base64_text, dumps, number, packed_text
 from runspine.sdk.episode import Episode
 from runspine.sdk.identity import Identity
+from runspine.sdk.step_frame import step_frame
 
 TERMINATED, TRUNCATED = 1, 2
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -33,30 +34,43 @@ class Block(NamedTuple):
     rewards: list[Any]
     # Who chose the actions; empty outside a play session.
     actor: str = ""
+    # Which of several agents acted.
+    agent: str = ""
+    # Whether the worker reads frames.
+    binary: bool = False
 
 
-def steps(slot: int, block: Block) -> str:
+def steps(slot: int, block: Block) -> str | bytes:
+    """A frame where the worker reads them and the values are numbers, else a line."""
     rewards = _doubles(block.rewards)
     # Lines are formatted in the order in which they were queued: the sum is complete at the episode's line.
     block.episode.value = sum(rewards, block.episode.value)
     column, rows = block.actions
     actions = column.pack(rows)
     column, rows = block.observations
-    observations = _observations(column.pack(rows))
+    seen = column.pack(rows)
+    where = (
+        f'"episode_id":"{block.episode.id}","slot":{slot},"first":{block.first}'
+        f',"n":{len(rewards)},"global_step":{block.global_step}{_actor(block)}'
+        f',"t0":{block.began:.6f},"t1":{block.ended:.6f}'
+    )
+    if block.binary:
+        made = step_frame(f'{where},"flags":{block.flags}', rewards.tobytes(), actions, seen)
+        if made is not None:
+            return made
     flags = base64_text(bytes(len(rewards) - 1) + bytes((block.flags,)))
     return (
-        f'{{"type":"steps","episode_id":"{block.episode.id}","slot":{slot},"first":{block.first}'
-        f',"n":{len(rewards)},"global_step":{block.global_step},"action":{_values(actions)}'
+        f'{{"type":"steps",{where},"action":{_values(actions)}'
         f',"reward":{{"dtype":"<f8","shape":[],"data":"{base64_text(rewards.tobytes())}"}}'
-        f',"flags":"{flags}"{observations}{_actor(block)},"t0":{block.began:.6f},"t1":{block.ended:.6f}}}'
+        f',"flags":"{flags}"{_observations(seen)}}}'
     )
 
 
-def episode(slot: int, ended: Episode, flags: int, global_step: int, at: float) -> str:
+def episode(slot: int, ended: Episode, flags: int, global_step: int, at: float, agent: str = "") -> str:
     return (
         f'{{"type":"episode","episode_id":"{ended.id}","slot":{slot},"steps":{ended.steps}'
         f',"return":{number(ended.value)},"t_end":{at:.6f},"global_step":{global_step}'
-        f',"terminated":{_bool(flags & TERMINATED)},"truncated":{_bool(flags & TRUNCATED)}}}'
+        f',"terminated":{_bool(flags & TERMINATED)},"truncated":{_bool(flags & TRUNCATED)}{_agent(agent)}}}'
     )
 
 
@@ -107,7 +121,12 @@ def _observations(column: Taken) -> str:
 
 
 def _actor(block: Block) -> str:
-    return f',"actor":{_encode(block.actor)}' if block.actor else ""
+    actor = f',"actor":{_encode(block.actor)}' if block.actor else ""
+    return actor + _agent(block.agent)
+
+
+def _agent(name: str) -> str:
+    return f',"agent_id":{_encode(name)}' if name else ""
 
 
 def _first(begun: Episode) -> str:

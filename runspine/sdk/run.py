@@ -22,7 +22,8 @@ from runspine.sdk.drops import Drops
 from runspine.sdk.encoding import dumps
 from runspine.sdk.files import inside
 from runspine.sdk.flusher import Flusher
-from runspine.sdk.histogram import quantiles
+from runspine.sdk.metrics.histogram import quantiles
+from runspine.sdk.metrics.nested import flattened
 from runspine.sdk.numbers.episode_ids import EpisodeIds
 from runspine.sdk.numbers.ranks import is_first, rank_of
 from runspine.sdk.numbers.slots import SlotNumbers
@@ -145,7 +146,9 @@ class Run:
 
     @quietly
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Record metrics by name at a step. A value that is not a number is dropped and counted.
+        """Record metrics by name at a step; those in dicts are named `loss/policy`.
+
+        A value that is not a number is dropped and counted.
 
         Those of other ranks than 0 are series of their own: `rank1/NAME`.
         """
@@ -153,9 +156,9 @@ class Run:
             self.pipe.count_missed()
             return
         numbers: dict[str, float] = {}
-        for name, value in values.items():
+        for name, value in flattened(values):
             try:
-                numbers[self.rank.name(str(name))] = float(value)
+                numbers[self.rank.name(name)] = float(value)
             except (TypeError, ValueError) as error:
                 self.drop(f"metric {name}: {error}", kind=f"metric {name}")
         now = time.time()

@@ -48,6 +48,8 @@ class SlotRecorder:
     """
 
     count = 1
+    # Which of several agents acts in the slot.
+    agent = ""
 
     def __init__(self, run: Run, slot: int) -> None:
         self.run = run
@@ -280,7 +282,7 @@ class SlotRecorder:
             return
         end = now or time.time()
         where = (episode, first, self._global_step, flags, self.began, end)
-        block = lines.Block(*where, actions, observations, rewards, self._actor)
+        block = lines.Block(*where, actions, observations, rewards, self._actor, self.agent, self.run.frames)
         pipe.write_later(LINE_BYTES + count * self._row_bytes, lines.steps, self.slot, block)
 
     def continue_episode(self, episode: Episode, first: Any, newest: Any, *, ended: bool) -> None:
@@ -376,7 +378,7 @@ class SlotRecorder:
                 episode.over = True
             if episode is not None and episode.id and self.run.pipe.open:
                 self.run.pipe.write_later(
-                    LINE_BYTES, lines.episode, self.slot, episode, flags, self._position(), now
+                    LINE_BYTES, lines.episode, self.slot, episode, flags, self._position(), now, self.agent
                 )
         finally:
             self._ending = False

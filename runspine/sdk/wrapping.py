@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def wrapped(run: Run, env: Any, slot: int | None) -> Any:
-    """Return the env with recording. Raises TypeError when it is not a Gymnasium env."""
+    """Return the env with recording. Raises TypeError when it is no env of Gymnasium or PettingZoo."""
     import gymnasium
 
     from runspine.sdk import recorded, vector
-    from runspine.sdk.batch import wrappers
+    from runspine.sdk.batch import pool, wrappers
 
-    if isinstance(env, wrappers.RecordedBatch | wrappers.RecordedBatchedEnv):
+    if isinstance(env, wrappers.RecordedBatch | wrappers.RecordedBatchedEnv | pool.RecordedPool):
         return env
     # Vector envs first: before Gymnasium 1.0 they are envs too.
     if isinstance(env, gymnasium.vector.VectorEnv):
@@ -25,5 +26,13 @@ def wrapped(run: Run, env: Any, slot: int | None) -> Any:
             first = run.free_slots(count) if slot is None else slot
             return wrappers.RecordedBatchedEnv(env, run, first, count)
         return recorded.wrapped(run, env, slot)
+    # An env of PettingZoo has imported it.
+    if "pettingzoo" in sys.modules:
+        from runspine.sdk.agents import wrappers as agents
+
+        if (several := agents.wrapped(run, env, slot)) is not None:
+            return several
+    if count := pool.pool_count(env):
+        return pool.RecordedPool(env, run, run.free_slots(count) if slot is None else slot, count)
     kind = f"{type(env).__module__}.{type(env).__qualname__}"
-    raise TypeError(f"runspine.wrap takes a gymnasium.Env or gymnasium.vector.VectorEnv, not {kind}")
+    raise TypeError(f"runspine.wrap takes an env of Gymnasium or PettingZoo, or a vector env, not {kind}")

@@ -97,6 +97,9 @@ class FileRule(_Strict):
     steps: int = Field(0, ge=0)
     goal: str = ""
     min_delta: float = 0.0
+    drop: float = 0.0
+    points: int = Field(0, ge=0)
+    minutes: float = 0.0
     stop: bool = False
     labels: dict[str, str] = {}
     where: Condition = Condition()

@@ -55,7 +55,8 @@ class WorkerSettings(ServiceSettings):
     system_seconds: float = Field(
         10.0,
         ge=0,
-        description="time between samples of what a run uses (CPU, memory, disk, network, GPUs); 0: none",
+        description="time between samples of what a run uses (CPU, memory, disk, network, GPUs); longer "
+        "where they would take 0.1 % of a core; 0: none",
     )
     stall_seconds: float = Field(
         900.0,

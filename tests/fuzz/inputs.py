@@ -198,7 +198,19 @@ def _frame() -> st.SearchStrategy[bytes]:
         data = [bytes(draw(st.integers(size - 1, size)) if draw(st.booleans()) else size), flags]
         return frame(header, [*data, bytes(rows * whole * 2)])
 
-    return made()
+    @st.composite
+    def of_one(draw: Any) -> bytes:
+        steps, seen = draw(st.integers(1, 5)), draw(st.sampled_from(["obs", "obs_hash"]))
+        header = {
+            "type": "steps", "episode_id": "0-0", "slot": draw(st.integers(0, 9)), "t0": 1.0, "t1": 2.0,
+            "first": draw(st.integers(0, 9)), "n": steps, "flags": draw(st.integers(0, 3)),
+            "global_step": draw(st.integers(0, 99)),
+            "columns": [["reward", "<f8", []], ["action", "|u1", [2]], [seen, "|u1", [8]]],
+        }  # fmt: skip
+        header |= draw(st.dictionaries(st.sampled_from(sorted(header)), st.integers(-1, 1 << 63), max_size=1))
+        return frame(header, [bytes(draw(st.integers(steps * 18 - 1, steps * 18)))])
+
+    return made() | of_one()
 
 
 def _archive() -> st.SearchStrategy[bytes]:

@@ -13,7 +13,7 @@ from runspine.bench.control.control import Caller, measure_restart
 from runspine.bench.kit.figures import Report, spread
 from runspine.bench.kit.screen import Announce
 from runspine.bench.peers import ray_jobs, tensorboard_reader
-from runspine.bench.telemetry.durable import DurableBench, TrainerLoad
+from runspine.bench.telemetry.durable import DurableBench, TrainerLoad, sandbox_with
 from runspine.bench.telemetry.query import measure_chart
 from runspine.bench.telemetry.telemetry import Durable, measure_durable
 from runspine.embedded import running_stack
@@ -139,7 +139,8 @@ async def grow_workers(
     rate, cost = report.curve("workers", "all together"), report.curve("workers cost", "CPU a step")
     with tempfile.TemporaryDirectory(prefix="runspine-bench-") as scratch:
         folder = Path(scratch)
-        async with running_stack(folder / "stack", workers=max(sizes), slots=1) as stack:
+        shared = sandbox_with(folder / "trainers")
+        async with running_stack(folder / "stack", workers=max(sizes), slots=1, settings=shared) as stack:
             bench = DurableBench(stack, folder / "trainers")
             for size in sizes:
                 found = Durable()

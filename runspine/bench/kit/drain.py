@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from runspine.sdk.run import Run
 
@@ -50,7 +51,7 @@ def count_lines(descriptor: int) -> dict[str, int]:
     """Read to the end; count steps, episodes, bytes, and lines that were not parsed."""
     from runspine.services.worker.protocol.events import LogLine
     from runspine.services.worker.protocol.frame_splitter import Frame, FrameSplitter
-    from runspine.services.worker.protocol.grid import RESET
+    from runspine.services.worker.protocol.grid import RESET, GridEvent
     from runspine.services.worker.protocol.reader import ProtocolReader
     from runspine.wire.v1.telemetry_pb2 import Episode, StepBlock
 
@@ -60,12 +61,13 @@ def count_lines(descriptor: int) -> dict[str, int]:
         counts["bytes"] += len(chunk)
         for line in splitter.feed(chunk):
             if isinstance(line, Frame):
-                grid = reader.read_frame(line)
-                counts["unknown"] += grid is None
-                counts["steps"] += 0 if grid is None else int((grid.flags != RESET).sum())
-                counts["episodes"] += 0 if grid is None else int(((grid.flags & 3) != 0).sum())
-                continue
-            event = reader.read(line, 0)
+                event: Any = reader.read_frame(line)
+                counts["unknown"] += event is None
+                if isinstance(event, GridEvent):
+                    counts["steps"] += int((event.flags != RESET).sum())
+                    counts["episodes"] += int(((event.flags & 3) != 0).sum())
+            else:
+                event = reader.read(line, 0)
             if isinstance(event, StepBlock):
                 counts["steps"] += event.count
             counts["episodes"] += isinstance(event, Episode)

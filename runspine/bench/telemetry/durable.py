@@ -46,12 +46,17 @@ class TrainerLoad:
     policy: str = "learning"
     rate: float = 0.0
     seed: int = 1
-    # "metrics": the reward of each step by `run.log`, and nothing else.
+    # "metrics": the reward of each step by `run.log`, and nothing else. "vector": steps of 512 envs at once.
     kind: str = "steps"
 
     @property
     def total(self) -> int:
         return self.trainers * self.steps
+
+    @property
+    def stored(self) -> str:
+        """The kind of telemetry that it is in the archive."""
+        return "metrics" if self.kind == "metrics" else "steps"
 
 
 @dataclass(slots=True)
@@ -67,6 +72,12 @@ class TrainerGroup:
     def begin(self) -> None:
         self.began = time.time()
         self.go.touch()
+
+
+def sandbox_with(folder: Path) -> dict[str, str]:
+    """Settings of a stack whose trainers read and write this folder, outside of their runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"RUNSPINE_SANDBOX_PATHS": f"{folder}:rw"}
 
 
 class DurableBench:
@@ -124,7 +135,7 @@ class DurableBench:
         chain = ManifestChain(blobs_of(self.stack), 0, 1)
         await chain.load()
         while True:
-            held = sum(s.rows for run_id in group.runs for s in chain.archive.of(run_id, group.load.kind))
+            held = sum(s.rows for run_id in group.runs for s in chain.archive.of(run_id, group.load.stored))
             if held >= group.load.total:
                 return chain.archive.at / 1e6
             await asyncio.sleep(POLL_SECONDS)
@@ -137,10 +148,10 @@ class DurableBench:
         await chain.load()
         size = 0
         for run_id in group.runs:
-            found = chain.archive.of(run_id, group.load.kind)
+            found = chain.archive.of(run_id, group.load.stored)
             size += sum(segment.size for segment in found)
             tables = [await store.whole(segment) for segment in found]
-            check = _check if group.load.kind == "steps" else _check_scalars
+            check = {"steps": _check, "vector": _check_vector, "metrics": _check_scalars}[group.load.kind]
             await asyncio.to_thread(check, run_id, tables, group.load, group.seeds[run_id])
         return size
 
@@ -168,6 +179,25 @@ def _check(run_id: str, tables: list[Any], load: TrainerLoad, seed: int) -> None
         raise WrongArchiveError(f"run {run_id}: of {load.steps} steps {lost} are lost and {doubled} doubled")
     order = np.argsort(np.concatenate([row_counters(table) for table in tables]), kind="stable")
     made = walk(load.policy, load.steps, seed)
+    for name, sent in (("action", made.actions), ("flags", made.flags)):
+        if not np.array_equal(np.concatenate([numpy(t, name) for t in tables])[order], sent):
+            raise WrongArchiveError(f"run {run_id}: {name} is not what the trainer sent")
+    seen = np.concatenate([joined(t.column("observation")).flatten().to_numpy() for t in tables])
+    if not np.array_equal(seen.reshape(-1, 4)[order].view(np.uint32), made.observations.view(np.uint32)):
+        raise WrongArchiveError(f"run {run_id}: observations are not what the trainer saw, bit for bit")
+
+
+def _check_vector(run_id: str, tables: list[Any], load: TrainerLoad, seed: int) -> None:
+    """Check that every step of every env is there once, as the trainer made it."""
+    slots, steps = (np.concatenate([numpy(t, name) for t in tables]) for name in ("slot", "step"))
+    names = [name for t in tables for name in joined(t.column("episode_id").cast(pa.string())).to_pylist()]
+    episodes = np.array([int(name.partition("-")[2]) for name in names], np.int64)
+    keys = np.stack([slots.astype(np.int64), episodes, steps.astype(np.int64)])
+    different = np.unique(keys, axis=1).shape[1]
+    if len(steps) != load.steps or different != load.steps:
+        lost, doubled = load.steps - different, len(steps) - different
+        raise WrongArchiveError(f"run {run_id}: of {load.steps} steps {lost} are lost and {doubled} doubled")
+    order, made = np.lexsort(keys[::-1]), walk(load.policy, load.steps, seed)
     for name, sent in (("action", made.actions), ("flags", made.flags)):
         if not np.array_equal(np.concatenate([numpy(t, name) for t in tables])[order], sent):
             raise WrongArchiveError(f"run {run_id}: {name} is not what the trainer sent")

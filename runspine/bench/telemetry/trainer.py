@@ -12,12 +12,16 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
 import runspine
 from runspine.bench.telemetry.walks import TERMINATED, TRUNCATED, Walk, walk
 
 # Interval at which a paced trainer reads the clock.
 TICK_SECONDS = 0.005
+# Envs of a vector trainer, which divide its steps.
+ENVS = 512
 
 
 class WalkEnv(gymnasium.Env[Any, Any]):
@@ -40,6 +44,43 @@ class WalkEnv(gymnasium.Env[Any, Any]):
         self._at = at + 1
         terminated, truncated = self._ends[at]
         return self._observations[at], 1.0, terminated, truncated, {}
+
+
+class WalkVector(VectorEnv[Any, Any, Any]):
+    """Returns prepared steps of many envs at once, each env's one after another."""
+
+    single_observation_space = WalkEnv.observation_space
+    single_action_space = WalkEnv.action_space
+
+    def __init__(self, walked: Walk, envs: int) -> None:
+        self.num_envs = envs
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.observation_space = batch_space(self.single_observation_space, envs)
+        self.action_space = batch_space(self.single_action_space, envs)
+        self.actions, self._observations = by_row(walked.actions, envs), by_row(walked.observations, envs)
+        flags = by_row(walked.flags, envs)
+        self._terminated, self._truncated = (flags & TERMINATED) != 0, (flags & TRUNCATED) != 0
+        self._rewards, self._at = np.ones(envs), 0
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        return self._observations[0], {}
+
+    def step(self, actions: Any) -> Any:
+        at = self._at
+        self._at = at + 1
+        return self._observations[at], self._rewards, self._terminated[at], self._truncated[at], {}
+
+
+def by_row(column: Any, envs: int) -> Any:
+    """A column of steps as [steps, envs]; each env has consecutive ones."""
+    return np.ascontiguousarray(np.swapaxes(column.reshape(envs, -1, *column.shape[1:]), 0, 1))
+
+
+def play_vector(env: Any, actions: Any) -> None:
+    step = env.step
+    env.reset()
+    for row in actions:
+        step(row)
 
 
 def play(env: Any, actions: list[int], flags: list[int], rate: float) -> None:
@@ -77,7 +118,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.0, help="steps a second; 0: as many as it can")
     parser.add_argument("--ready", type=Path, required=True, help="made when it could begin")
     parser.add_argument("--go", type=Path, required=True, help="awaited before it begins")
-    parser.add_argument("--kind", choices=("steps", "metrics"), default="steps", help="what is recorded")
+    parser.add_argument(
+        "--kind", choices=("steps", "metrics", "vector"), default="steps", help="what is recorded"
+    )
     args = parser.parse_args()
     if args.kind == "metrics":
         wait(args.ready, args.go)
@@ -85,6 +128,13 @@ def main() -> None:
         runspine.finish()
         return
     walked = walk(args.policy, args.steps, args.seed)
+    if args.kind == "vector":
+        vector = WalkVector(walked, ENVS)
+        many = runspine.wrap(vector)
+        wait(args.ready, args.go)
+        play_vector(many, vector.actions)
+        runspine.finish()
+        return
     env = runspine.wrap(WalkEnv(walked))
     actions, flags = walked.actions.tolist(), walked.flags.tolist()
     wait(args.ready, args.go)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runspine.sdk.run import Run
 
 MAX_ROWS = 512
-MAX_BYTES = 1 << 20
+MAX_BYTES = 2 << 20
 TERMINATED, TRUNCATED, RESET = 1, 2, 4
 
 
@@ -61,7 +61,7 @@ class GridRecorder:
         self._rows, self._max_rows = 0, MAX_ROWS
         self._columns: list[GridRows] = []
         self._action: Any = None
-        self._observed = ObservationRows(self.whole, run.capture)
+        self._observed = ObservationRows(self.whole, run.capture, run.note)
         run.add_recorder(self)
 
     @property

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from runspine.frames import MAX_ROW_BYTES, MAX_STEP_BYTES
 from runspine.sdk.batch.autoreset import FINAL
 from runspine.sdk.batch.rows import Array, GridRows, leaf, numbers, on_host, rows_for
 from runspine.sdk.columns import WHOLE_BYTES
 from runspine.sdk.encoding import HASH_BYTES, NUMERIC, digest
 
+TOO_LARGE = "observations of this vector env do not fit into a frame: hashes are kept instead"
+
 
 class ObservationRows:
     """Rows of observations. Structures of several arrays are hashed."""
 
-    def __init__(self, whole: int, capture: str) -> None:
-        self._whole, self._capture = whole, capture
+    def __init__(self, whole: int, capture: str, note: Callable[[str], None]) -> None:
+        self._whole, self._capture, self._note = whole, capture, note
         self._rows: GridRows | None = None
         self._hashes: Array | None = None
         # Last observations of envs that were reset in the same step, by row and slot.
@@ -32,7 +36,9 @@ class ObservationRows:
             part = on_host(value[: self._whole])
             width = part.nbytes // max(1, len(part))
             small = self._capture == "full" or (self._capture != "hash" and width <= WHOLE_BYTES)
-            if part.dtype.kind in NUMERIC and small:
+            if small and not fits(width, part.nbytes):
+                self._note(TOO_LARGE)
+            elif part.dtype.kind in NUMERIC and small:
                 self._rows = rows_for(value[: self._whole], rows)
                 return int(part.nbytes)
         self._hashes = np.zeros((rows, self._whole, HASH_BYTES), np.uint8)
@@ -67,13 +73,19 @@ class ObservationRows:
         return {name: block, first: resets} if len(resets) else {name: block}
 
 
+def fits(width: int, step: int) -> bool:
+    """Whether observations of this size, each and of all envs, can be kept whole."""
+    return width <= MAX_ROW_BYTES and step <= MAX_STEP_BYTES
+
+
 def captured(observations: Array | None, capture: str) -> dict[str, Array]:
     """Observations [steps, envs, …] as the capture keeps them."""
     if observations is None or capture == "none":
         return {}
     steps, envs = observations.shape[:2]
     width = observations.nbytes // max(1, steps * envs)
-    if capture == "full" or (capture != "hash" and width <= WHOLE_BYTES):
+    small = capture == "full" or (capture != "hash" and width <= WHOLE_BYTES)
+    if small and fits(width, width * envs):
         return {"obs": observations}
     hashed = [_digest(observations[step, env]) for step in range(steps) for env in range(envs)]
     return {"obs_hash": np.array(hashed, np.uint8).reshape(steps, envs, HASH_BYTES)}

@@ -104,13 +104,15 @@ class BatchObserver:
         count = self.recorder.count
         if isinstance(seed, list | tuple):
             return list(seed)
-        if seed is None or not isinstance(self._env.unwrapped, gymnasium.vector.AsyncVectorEnv):
+        if seed is None or not isinstance(
+            getattr(self._env, "unwrapped", None), gymnasium.vector.AsyncVectorEnv
+        ):
             return [None] * count
         return [seed + index for index in range(count)]
 
     def _introduced(self) -> Identity:
         if self._identity is None:
-            bare: Any = self._env.unwrapped
+            bare: Any = getattr(self._env, "unwrapped", self._env)
             several = isinstance(bare, gymnasium.vector.AsyncVectorEnv)
             spec = bare.get_attr("spec")[0] if several else getattr(bare, "spec", None)
             self._identity = identity_of(bare, spec)

@@ -175,7 +175,7 @@ class Packages(_message.Message):
     def __init__(self, tree: _Optional[str] = ..., python: _Optional[str] = ..., extras: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ...) -> None: ...
 
 class NoticeRule(_message.Message):
-    __slots__ = ("on", "channels", "name", "metric", "above", "below", "steps", "goal", "min_delta", "stop", "labels")
+    __slots__ = ("on", "channels", "name", "metric", "above", "below", "steps", "goal", "min_delta", "stop", "labels", "drop", "points", "minutes")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -194,6 +194,9 @@ class NoticeRule(_message.Message):
     MIN_DELTA_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    MINUTES_FIELD_NUMBER: _ClassVar[int]
     on: str
     channels: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -205,7 +208,10 @@ class NoticeRule(_message.Message):
     min_delta: float
     stop: bool
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, on: _Optional[str] = ..., channels: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., metric: _Optional[str] = ..., above: _Optional[float] = ..., below: _Optional[float] = ..., steps: _Optional[int] = ..., goal: _Optional[str] = ..., min_delta: _Optional[float] = ..., stop: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    drop: float
+    points: int
+    minutes: float
+    def __init__(self, on: _Optional[str] = ..., channels: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., metric: _Optional[str] = ..., above: _Optional[float] = ..., below: _Optional[float] = ..., steps: _Optional[int] = ..., goal: _Optional[str] = ..., min_delta: _Optional[float] = ..., stop: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., drop: _Optional[float] = ..., points: _Optional[int] = ..., minutes: _Optional[float] = ...) -> None: ...
 
 class Code(_message.Message):
     __slots__ = ("tree", "directory", "files", "bytes", "origin", "image")

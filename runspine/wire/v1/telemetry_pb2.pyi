@@ -216,7 +216,7 @@ class EnvBatch(_message.Message):
     def __init__(self, made: _Optional[_Iterable[_Union[EnvMade, _Mapping]]] = ..., resets: _Optional[_Iterable[_Union[Reset, _Mapping]]] = ..., configs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EnvMade(_message.Message):
-    __slots__ = ("slot", "env_id", "kwargs_json", "versions", "at", "entry_point", "wrappers_json", "frame_skip")
+    __slots__ = ("slot", "env_id", "kwargs_json", "versions", "at", "entry_point", "wrappers_json", "frame_skip", "agents")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +232,7 @@ class EnvMade(_message.Message):
     ENTRY_POINT_FIELD_NUMBER: _ClassVar[int]
     WRAPPERS_JSON_FIELD_NUMBER: _ClassVar[int]
     FRAME_SKIP_FIELD_NUMBER: _ClassVar[int]
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
     slot: int
     env_id: str
     kwargs_json: str
@@ -240,7 +241,8 @@ class EnvMade(_message.Message):
     entry_point: str
     wrappers_json: str
     frame_skip: int
-    def __init__(self, slot: _Optional[int] = ..., env_id: _Optional[str] = ..., kwargs_json: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., at: _Optional[int] = ..., entry_point: _Optional[str] = ..., wrappers_json: _Optional[str] = ..., frame_skip: _Optional[int] = ...) -> None: ...
+    agents: str
+    def __init__(self, slot: _Optional[int] = ..., env_id: _Optional[str] = ..., kwargs_json: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., at: _Optional[int] = ..., entry_point: _Optional[str] = ..., wrappers_json: _Optional[str] = ..., frame_skip: _Optional[int] = ..., agents: _Optional[str] = ...) -> None: ...
 
 class Reset(_message.Message):
     __slots__ = ("episode_id", "slot", "seed_json", "options_json", "rng_json", "ordinal", "observation", "observation_hash", "at", "agent_id", "observation_json", "state_json")

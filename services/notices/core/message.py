@@ -29,6 +29,8 @@ _WORDS = {
     "nan": "has metrics that are NaN or infinite",
     "threshold": "has passed a threshold",
     "plateau": "no longer improves",
+    "collapse": "has become much worse",
+    "quiet": "has had no point of a metric for long",
     "test": "is a test",
 }
 

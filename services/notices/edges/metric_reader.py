@@ -12,12 +12,13 @@ import structlog
 from runspine.clock import now_micros
 from runspine.domain.run.evolve import ENDED, UNDERWAY
 from runspine.errors import RunspineError
+from runspine.notice.rules import QUIET
 from runspine.rpc.async_client import TELEMETRY, AsyncClient
 from runspine.services.notices.core.metric_rules import MetricFold
 from runspine.services.notices.core.projection import NoticeProjection
 from runspine.services.notices.core.triggers import BoundRule
 from runspine.services.notices.edges import metrics
-from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.run_pb2 import RUNNING, Run
 from runspine.wire.v1.telemetry_pb2 import PointBlock, ReadPointsRequest
 
 log = structlog.get_logger()
@@ -82,13 +83,15 @@ class MetricReader:
                 del self._state[run.id]
                 log.warning("metrics.later", run_id=run.id, error=str(error))
                 return
+        self._check_silence(run, rules, state)
         metrics.READS.labels("done").inc()
         if run.phase in ENDED and began > run.ended_at + LATE_SECONDS * MICROS:
             self._done.add(run.id)
 
     async def _points(self, run: Run, rules: list[BoundRule], state: RunMetrics) -> None:
         names = sorted({rule.rule.metric for rule in rules})
-        request = ReadPointsRequest(run_id=run.id, names=names, after=state.after)
+        timed = any(rule.rule.on == QUIET for rule in rules)
+        request = ReadPointsRequest(run_id=run.id, names=names, after=state.after, with_times=timed)
         reached = state.after
         async with aclosing(self._client.stream(TELEMETRY, "ReadPoints", request)) as messages:
             async for message in messages:
@@ -101,8 +104,19 @@ class MetricReader:
                 await asyncio.sleep(0)
         state.after = reached
 
+    def _check_silence(self, run: Run, rules: list[BoundRule], state: RunMetrics) -> None:
+        """Rules on a metric without points, of a run that trains."""
+        if run.phase != RUNNING or not run.started_at:
+            return
+        now, since = now_micros(), run.started_at
+        for rule in rules:
+            if detail := state.folds[rule.digest].quiet(now, since):
+                self._projection.draft_metric(run, rule, now, detail)
+
     def _feed(self, run: Run, rule: BoundRule, fold: MetricFold, block: PointBlock) -> None:
         count = len(block.values) // 8
+        if len(block.at) == 8 * count and count:
+            fold.newest = max(fold.newest, *struct.unpack(f"<{count}q", block.at))
         values = struct.unpack(f"<{count}d", block.values)
         steps = struct.unpack(f"<{count}Q", block.steps) if len(block.steps) == 8 * count else (0,) * count
         for step, value in zip(steps, values, strict=True):

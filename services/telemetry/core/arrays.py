@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -51,12 +52,20 @@ class Form(NamedTuple):
 
 def form_of(array: Array, count: int) -> Form | None:
     """The form of an array that can be a column, else None."""
-    if array.dtype not in ARROW_TYPES:
+    known = _known_form(array.dtype, tuple(array.shape))
+    if known is None:
         return None
-    form = Form(array.dtype, tuple(array.shape))
-    if not 0 < form.width <= MAX_ROW_VALUES or len(array.data) != count * form.row_bytes:
+    form, row_bytes = known
+    return form if len(array.data) == count * row_bytes else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _known_form(dtype: str, shape: tuple[int, ...]) -> tuple[Form, int] | None:
+    """A form and the bytes of its rows. Kept, because thousands of blocks of a commit have the same."""
+    form = Form(dtype, shape)
+    if dtype not in ARROW_TYPES or not 0 < form.width <= MAX_ROW_VALUES:
         return None
-    return form
+    return form, form.row_bytes
 
 
 def to_column(form: Form, parts: Sequence[bytes]) -> tuple[pa.Field, pa.Array]:

@@ -6,6 +6,7 @@ not fit into columns are kept as their bytes, one row for each, in the variant `
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -41,6 +42,9 @@ class Signature(NamedTuple):
 
     def __str__(self) -> str:
         return f"a={self.action} r={self.reward} o={self.observation}" + (" by" if self.acted else "")
+
+
+_name = functools.lru_cache(maxsize=1024)(str)
 
 
 def signature(block: StepBlock) -> Signature | None:
@@ -80,7 +84,7 @@ def encode(placed: Sequence[PlacedBlock], before: Mapping[int, int]) -> dict[str
     counters = block_counters(placed, before)
     for index, item in enumerate(placed):
         form = signature(item.block)
-        name = str(form) if form else RAW
+        name = _name(form) if form else RAW
         if name not in groups and len(groups) >= MAX_VARIANTS:
             form, name = None, RAW
         group = groups.setdefault(name, _Group(form))

@@ -155,7 +155,7 @@ class EpisodeReader:
     ) -> GetEpisodeResponse:
         """One episode with its reset, its env and all its steps."""
         near = found.position if found else 1 << 62
-        expected = int(found.entry.episode.steps) if found else 0
+        expected = await self._length(view, found) if found else 0
         blocks, newest = await self._blocks(view, episode_id, attempt, near, expected)
         reset, made = await self._beginning(view, episode_id, attempt or newest, near)
         if not found and not blocks and reset is None:
@@ -167,6 +167,18 @@ class EpisodeReader:
             answer.entry.attempt = attempt or newest
             answer.entry.episode.episode_id = episode_id
         return answer
+
+    async def _length(self, view: RunView, found: EndedEpisodeAt) -> int:
+        """Steps of an episode; of several agents, those of all."""
+        episode, attempt = found.entry.episode, found.entry.attempt
+        if not episode.agent_id:
+            return int(episode.steps)
+        total = 0
+        for at in range(len(_starts(view))):
+            table = await self._table(view, at, ["episode_id", "attempt", "steps"])
+            same = pc.equal(table.column("episode_id"), episode.episode_id).to_numpy(zero_copy_only=False)
+            total += int(np.nansum(numpy(table, "steps")[same & (numpy(table, "attempt") == attempt)]))
+        return total
 
     async def _blocks(
         self, view: RunView, episode_id: str, attempt: int, near: int, expected: int

@@ -23,7 +23,7 @@ from runspine.services.worker.process.limits import file_size_limit
 from runspine.services.worker.process.system_calls import filter_program
 from runspine.wire.v1.spec_pb2 import Limits
 
-CHUNK = 1 << 16
+CHUNK = 256 << 10
 # The name is older than the module; a restarted worker finds the locks of earlier versions by it.
 REAPER_LOCK = "keeper.lock"
 PIPE_BYTES = 1 << 20

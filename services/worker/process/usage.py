@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-
 from runspine.services.worker.process.limits import disk_used, memory_used, thread_count
 from runspine.services.worker.process.reaper import descendants
 
 MIB = 1 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
-# A directory that takes long to measure is measured less often.
-DISK_SHARE = 10
+# The share of a core that sampling a trainer may take: one that costs more is sampled less often.
+MAX_SHARE = 0.001
+# Time between looks at all processes of the machine, for new ones of the trainer, and at shared memory.
+SCAN_SECONDS = 10.0
 
 
 class Totals(NamedTuple):
@@ -64,27 +64,55 @@ class UsageSampler:
         self._cgroup = cgroup
         self._run_dir = run_dir
         self._gpus = gpus
-        self._before = self._totals(descendants(reaper))
-        self._at = time.monotonic()
-        self._disk_due = 0.0
+        self._pids = descendants(reaper)
+        self._before = self._totals(self._pids)
+        self._at = self._started = time.monotonic()
+        self._scan_due = self._disk_due = 0.0
+        # What is shared is counted once: by how much memory is less than the sum over all processes.
+        self._shared = 0
+        # CPU seconds of the last sample.
+        self.cost = 0.0
 
     def sample(self) -> dict[str, float]:
         """The metrics since the last sample."""
-        pids = descendants(self._reaper)
-        # Above the limit of 0: shared pages are counted once. Processes that are just exiting have none.
-        memory = memory_used(pids, 0)
+        began = time.thread_time()
+        try:
+            return self._sample()
+        finally:
+            self.cost = time.thread_time() - began
+
+    def _sample(self) -> dict[str, float]:
+        now = time.monotonic()
+        if now >= self._scan_due:
+            self._scan(now)
+        # A number above what any machine has: only resident pages are read.
+        memory = max(0, memory_used(self._pids, 1 << 62) - self._shared)
         if not memory:
             return {}
-        totals, now = self._totals(pids), time.monotonic()
+        totals = self._totals(self._pids)
         values = rates(self._before, totals, now - self._at)
         self._before, self._at = totals, now
         values["system/memory_mib"] = memory / MIB
-        values["system/processes"] = float(len(pids))
-        values["system/threads"] = float(sum(map(thread_count, pids)))
+        threads = [count for count in map(thread_count, self._pids) if count]
+        values["system/processes"], values["system/threads"] = float(len(threads)), float(sum(threads))
         if now >= self._disk_due:
+            cost = time.thread_time()
             values["system/disk_used_mib"] = disk_used(self._run_dir) / MIB
-            self._disk_due = now + DISK_SHARE * (time.monotonic() - now)
+            self._disk_due = now + max(SCAN_SECONDS, (time.thread_time() - cost) / MAX_SHARE)
         return values | gpu_metrics(self._gpus)
+
+    def _scan(self, now: float) -> None:
+        """Find the processes of the trainer, and how much of their memory they share."""
+        cost = time.thread_time()
+        before, self._pids = self._pids, descendants(self._reaper)
+        if before != self._pids:
+            # Their counters so far are no use of the last second.
+            self._before, self._at = self._totals(self._pids), now
+        resident = memory_used(self._pids, 1 << 62)
+        self._shared = max(0, resident - memory_used(self._pids, 0))
+        # A trainer that has just begun starts processes.
+        wait = min(SCAN_SECONDS, now - self._started)
+        self._scan_due = now + max(wait, (time.thread_time() - cost) / MAX_SHARE)
 
     def _totals(self, pids: list[int]) -> Totals:
         network = _network(pids)
@@ -107,6 +135,8 @@ async def report_usage(
         await asyncio.sleep(seconds)
         if values := await asyncio.to_thread(sampler.sample):
             report(values)
+        # Beyond its share, it is sampled less often.
+        await asyncio.sleep(max(0.0, sampler.cost / MAX_SHARE - seconds))
 
 
 def gpu_metrics(gpus: Sequence[str]) -> dict[str, float]:
@@ -158,11 +188,10 @@ def cpu_seconds(pid: int) -> float | None:
 
 def _io(pid: int) -> tuple[float | None, float | None]:
     """Bytes read from and written to disks."""
-    try:
-        counters = psutil.Process(pid).io_counters()
-    except (psutil.Error, OSError):
-        return None, None
-    return float(counters.read_bytes), float(counters.write_bytes)
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/io", "rb") as file:
+        found = dict(line.split(b": ") for line in file.read().splitlines())
+        return float(found.get(b"read_bytes", 0)), float(found.get(b"write_bytes", 0))
+    return None, None
 
 
 def _network(pids: list[int]) -> tuple[float | None, float | None]:

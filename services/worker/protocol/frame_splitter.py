@@ -46,25 +46,28 @@ class FrameSplitter:
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Frame]:
         """The lines and frames that the chunk completes."""
-        data = chunk
-        while data:
+        # An offset, not a rest: frames of short episodes are small, and a chunk has hundreds of them.
+        data, at = chunk, 0
+        while at < len(data):
             if self._missing:
-                self._parts.append(data[: self._missing])
-                data = data[len(self._parts[-1]) :]
-                self._missing -= len(self._parts[-1])
+                part = data[at : at + self._missing]
+                self._parts.append(part)
+                at += len(part)
+                self._missing -= len(part)
                 if not self._missing:
                     ended = self._end()
                     yield ended
-                    data = self._left_in(ended) + data
-            elif self._at_start and MAGIC.startswith((self._head + data)[: len(MAGIC)]):
-                problem, data = self._begin(data)
+                    if left := self._left_in(ended):
+                        data, at = left + data[at:], 0
+            elif self._at_start and MAGIC.startswith((self._head + data[at : at + len(MAGIC)])[: len(MAGIC)]):
+                problem, at = self._begin(data, at)
                 if problem:
                     yield Frame(b"", problem)
             else:
-                end = self._line_end(data)
-                yield from self._lines.feed(self._head + data[:end])
+                end = self._line_end(data, at)
+                yield from self._lines.feed(self._head + data[at:end])
                 self._head, self._at_start = b"", data[end - 1] == 10
-                data = data[end:]
+                at = end
 
     def finish(self) -> Iterator[bytes | Frame]:
         """The last line, when it has no newline; the problem, when a frame is cut."""
@@ -75,27 +78,27 @@ class FrameSplitter:
             yield from self._lines.feed(self._head)
         yield from self._lines.finish()
 
-    def _line_end(self, data: bytes) -> int:
-        """How much of the data is lines: up to where a frame may begin."""
-        start = 0 if not self._at_start else data.find(b"\n") + 1
+    def _line_end(self, data: bytes, at: int) -> int:
+        """Up to where the data from here on is lines: to where a frame may begin."""
+        start = at if not self._at_start else data.find(b"\n", at) + 1
         if self._at_start and not start:
             return len(data)
-        found = data.find(b"\n" + MAGIC[:1], max(0, start - 1))
+        found = data.find(b"\n" + MAGIC[:1], max(at, start - 1))
         return len(data) if found < 0 else found + 1
 
-    def _begin(self, data: bytes) -> tuple[str, bytes]:
-        """Read the head of a frame as far as it is there; the problem with it, and the data after it."""
+    def _begin(self, data: bytes, at: int) -> tuple[str, int]:
+        """Read the head of a frame as far as it is there; the problem with it, and where the data goes on."""
         needed = _HEAD_BYTES - len(self._head)
-        self._head += data[:needed]
+        self._head += data[at : at + needed]
         if len(self._head) < _HEAD_BYTES:
-            return "", b""
+            return "", len(data)
         length, self._checksum = HEAD.unpack_from(self._head, len(MAGIC))
         self._head = b""
         if not 0 < length <= MAX_PAYLOAD_BYTES:
             # What follows is read as lines.
-            return f"its length is {length:,} bytes", data[needed:]
+            return f"its length is {length:,} bytes", at + needed
         self._missing, self._at_start = length, True
-        return "", data[needed:]
+        return "", at + needed
 
     def _end(self) -> Frame:
         payload = b"".join(self._parts)

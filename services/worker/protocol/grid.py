@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from runspine.frames import HEADER_SIZE
+from runspine.frames import HEADER_SIZE, MAX_ROW_BYTES
 from runspine.services.worker.protocol.fields import ProtocolError, count, dtype_of, flag, micros, name, slot
 
 TERMINATED, TRUNCATED, RESET = 1, 2, 4
 MAX_END_LENGTH = 100
 MAX_HEADER_BYTES = 64 << 10
-# A row of a whole slot must fit into a batch.
-MAX_ROW_BYTES = 200 << 10
 REWARDS = ("<f4", "<f8")
 # Columns that a frame may have after the rewards and flags.
 COLUMNS = ("action", "obs", "obs_hash", "reset_obs", "reset_hash")
@@ -63,7 +61,7 @@ def read_header(payload: bytes) -> tuple[dict[str, Any], int]:
     if end > len(payload) or size > MAX_HEADER_BYTES:
         raise ProtocolError("its header is longer than it may be")
     fields = orjson.loads(payload[HEADER_SIZE.size : end])
-    if type(fields) is not dict or fields.get("type") != "grid":
+    if type(fields) is not dict or fields.get("type") not in ("grid", "steps"):
         raise ProtocolError("its type is not one of the protocol")
     return fields, end
 

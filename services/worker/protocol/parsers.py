@@ -194,6 +194,7 @@ def _env(fields: dict[str, Any], at: int, line: bytes) -> EnvMade:
             entry_point=name(fields.get("entry_point") or ""),
             wrappers_json=_optional(fields.get("wrappers")),
             frame_skip=_frame_skip(fields.get("frame_skip", 1)),
+            agents=name(fields.get("agents") or ""),
         )
     )
 

@@ -18,6 +18,8 @@ from runspine.services.worker.protocol.frame_splitter import Frame
 from runspine.services.worker.protocol.grid import GridEvent, read_grid, read_header
 from runspine.services.worker.protocol.parsers import HANDLERS
 from runspine.services.worker.protocol.redact import Redactor
+from runspine.services.worker.protocol.step_frame import read_steps
+from runspine.wire.v1.telemetry_pb2 import StepBlock
 
 _OBJECT = re.compile(rb'[ \t]*\{[ \t]*"')
 _ROUNDED = float(1 << 63)
@@ -53,7 +55,7 @@ class ProtocolReader:
             return LogLine(self.text(line), malformed=True)
         return event
 
-    def read_frame(self, frame: Frame) -> GridEvent | None:
+    def read_frame(self, frame: Frame) -> GridEvent | StepBlock | None:
         """Read a frame; None when it cannot be, and `why` states the reason."""
         try:
             if frame.problem:
@@ -62,7 +64,8 @@ class ProtocolReader:
             # The columns are numbers; as in lines, a secret may occur in them by chance only.
             if self._redact and self._redact.found_in(frame.payload[:start]):
                 fields = _scrubbed(fields, self._redact)
-            return read_grid(fields, frame.payload, start)
+            read = read_steps if fields["type"] == "steps" else read_grid
+            return read(fields, frame.payload, start)
         except (ValueError, KeyError, TypeError) as error:
             self.why = _reason(error)
             return None

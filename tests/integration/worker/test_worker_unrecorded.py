@@ -39,6 +39,53 @@ async def test_what_cannot_be_recorded_is_stated_once_and_counted(rig: Rig) -> N
     assert exited.progress.counts == counts
 
 
+# Frames that lie about their length, hold other columns than they state, or end with the process.
+HOSTILE = r"""
+import json, os, zlib
+pipe = int(os.environ["RUNSPINE_TELEMETRY_FD"])
+
+def write(data):
+    while data:
+        data = data[os.write(pipe, data):]
+
+def frame(header, columns, length=None, checksum=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    payload = len(text).to_bytes(4, "little") + text + columns
+    length = len(payload) if length is None else length
+    check = zlib.crc32(payload) if checksum is None else checksum
+    return b"\xffRSFRAME" + length.to_bytes(4, "little") + check.to_bytes(4, "little") + payload
+
+columns = [["reward", "<f8", []], ["action", "<i8", []]]
+good = {"type": "steps", "episode_id": "0-0", "slot": 0, "first": 0, "n": 4, "global_step": 0,
+        "flags": 0, "t0": 1.0, "t1": 2.0, "columns": columns}
+write(frame(good, bytes(64)))
+write(frame({**good, "n": 1 << 31}, bytes(64)))
+write(frame({**good, "columns": [["reward", "<f8", []], ["action", "<i8", [1 << 31, 1 << 31]]]}, bytes(64)))
+many = {"type": "grid", "slots": 1 << 31, "rows": 1 << 31, "slot": 0, "whole": 0, "columns": columns}
+write(frame(many, b""))
+write(frame(b"[" * 5000, b""))
+write(frame(good, bytes(64), checksum=1))
+write(frame(good, bytes(64), length=(1 << 32) - 1))
+write(b"\n" + frame({**good, "first": 4}, bytes(64)))
+print("done", flush=True)
+write(frame({**good, "first": 8}, bytes(64))[:-10])
+os.kill(os.getpid(), 9)
+"""
+
+
+async def test_a_trainer_that_writes_damaged_frames_harms_its_own_run_alone(rig: Rig) -> None:
+    rig.worker()
+    run_id, other = await rig.python(HOSTILE), await rig.python(ODD)
+    exited = await rig.exited(run_id)
+    assert exited.signal == 9
+    assert exited.counts.steps == 8
+    assert exited.counts.malformed == 7
+    stated = "\n".join(line.text for line in await rig.lines(run_id) if line.source == WORKER)
+    for reason in ("not as long as it states", "checksum is wrong", "its length is", "cut in the middle"):
+        assert reason in stated
+    assert (await rig.exited(other)).exit_code == 0
+
+
 async def test_a_run_may_ask_for_every_word_of_it(rig: Rig) -> None:
     rig.worker()
     run_id = await rig.python(ODD, capture=Capture(verbose=True))

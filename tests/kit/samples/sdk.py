@@ -44,12 +44,16 @@ class Listener:
 
     def lines(self) -> list[dict[str, Any]]:
         """Finish the run; every line it has written."""
+        self.close()
+        return [json.loads(line) for line in b"".join(self._data).splitlines() if line.startswith(b"{")]
+
+    def close(self) -> None:
+        """Finish the run."""
         self.run.finish()
         os.close(self._write)
         self._thread.join(60)
         assert not self._thread.is_alive(), "the pipe did not end: a process still holds its other end"
         os.close(self._read)
-        return [json.loads(line) for line in b"".join(self._data).splitlines() if line.startswith(b"{")]
 
     @property
     def notes(self) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from runspine.eventlog import Recorded, Version
 from runspine.eventlog.chain import digest_of, seal
 from runspine.eventlog.subjects import ATTEMPTS, RUNS
-from runspine.notice.rules import EVENTS, rules_problems
+from runspine.notice.rules import EVENTS, METRIC_EVENTS, rules_problems
 from runspine.services.notices.core.metric_rules import MetricFold
 from runspine.services.notices.core.projection import NoticeProjection
 from runspine.services.notices.core.triggers import Condition, StackRule
@@ -51,6 +51,15 @@ PLATEAU = {"on": "plateau", "channels": ["a"], "metric": "m"}
         ({**THRESHOLD, "above": 1.0, "goal": "max"}, "goal", "no meaning"),
         ({**PLATEAU}, "steps", "is missing"),
         ({**PLATEAU, "steps": 9, "goal": "up"}, "goal", "max"),
+        ({**PLATEAU, "steps": 9, "drop": 1.0}, "drop", "no meaning"),
+        ({**PLATEAU, "on": "collapse"}, "drop", "is missing"),
+        ({**PLATEAU, "on": "collapse", "drop": -1.0}, "drop", "is missing"),
+        ({**PLATEAU, "on": "collapse", "drop": 1.0, "points": 1001}, "points", "more than"),
+        ({**PLATEAU, "on": "collapse", "drop": 1.0, "goal": "up"}, "goal", "max"),
+        ({**PLATEAU, "on": "quiet"}, "minutes", "is missing"),
+        ({**PLATEAU, "on": "quiet", "minutes": float("nan")}, "minutes", "is missing"),
+        ({**PLATEAU, "on": "quiet", "minutes": 1.0, "goal": "max"}, "goal", "no meaning"),
+        ({"on": "failed", "channels": ["a"], "minutes": 5.0}, "minutes", "no meaning"),
         ({**PLATEAU, "steps": 9, "min_delta": -1.0}, "min_delta", "at least 0"),
         ({"on": "failed", "labels": {"a b": "c"}}, "labels", "letters"),
         ({"on": "failed", "labels": {"a": "c\n"}}, "labels.a", "control"),
@@ -110,7 +119,7 @@ FACTS = {
 }
 
 
-@pytest.mark.parametrize("event", [event for event in EVENTS if event not in ("threshold", "plateau")])
+@pytest.mark.parametrize("event", [event for event in EVENTS if event not in METRIC_EVENTS])
 def test_each_event_has_a_fact_and_gives_one_notice_for_each_target(event: str) -> None:
     projection = NoticeProjection()
     log = Log(projection)
@@ -178,3 +187,30 @@ def test_a_plateau_holds_when_nothing_got_better_for_so_many_steps() -> None:
     lower = NoticeRule(on="plateau", metric="m", steps=100, goal="min")
     assert fed(lower, (0, 5.0), (99, 4.0), (198, 4.0))[-1] == ""
     assert fed(lower, (0, 5.0), (99, 4.0), (199, 4.0))[-1]
+
+
+def test_a_collapse_holds_when_the_mean_is_worse_than_its_best_by_so_much() -> None:
+    rule = NoticeRule(on="collapse", metric="m", drop=5, points=2)
+    found = fed(rule, (0, 0.0), (1, 10.0), (2, 10.0), (3, -9.0), (4, 19.0), (5, -9.0), (6, 4.0))
+    # One bad point between good ones is no collapse; the means are 5, 10, 0.5, 5, 5, -2.5.
+    assert [bool(each) for each in found] == [False, False, False, True, True, True, True]
+    assert found[3] == "m is 0.5 at step 3 (mean of 2 points), and was 10 at step 2"
+    lower = NoticeRule(on="collapse", metric="m", drop=1, points=1, goal="min")
+    assert fed(lower, (0, 5.0), (1, 4.0), (2, 4.5)) == ["", "", ""]
+    assert fed(lower, (0, 5.0), (1, 4.0), (2, float("nan")), (3, 5.0))[3]
+    assert not any(fed(NoticeRule(on="collapse", metric="m", drop=1), *((at, -at) for at in range(19))))
+
+
+def test_a_quiet_holds_when_a_training_run_has_had_no_point_for_so_many_minutes() -> None:
+    fold = MetricFold(NoticeRule(on="quiet", metric="episode/return", minutes=10))
+    minute = 60_000_000
+    since = 1000 * minute
+    assert fold.quiet(since + 9 * minute, since) == ""
+    assert fold.quiet(since + 10 * minute, since) == "episode/return has had no point for 10 minutes"
+    fold.newest = since + 5 * minute
+    assert fold.quiet(since + 10 * minute, since) == ""
+    assert fold.quiet(since + 15 * minute, since) == "episode/return has had no further point for 10 minutes"
+    # Another attempt has just begun: what was before it does not count.
+    assert fold.quiet(since + 60 * minute, since + 55 * minute) == ""
+    assert fold.feed(1, 1.0) == ""
+    assert MetricFold(NoticeRule(on="plateau", metric="m", steps=1)).quiet(since, 0) == ""

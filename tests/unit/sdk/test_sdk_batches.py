@@ -190,3 +190,104 @@ def test_gymnasiums_async_envs_are_recorded_in_frames_as_in_lines(tmp_path: Path
         return sorted(archive.ended), archive.assembler.counts.steps
 
     assert made("1") == made("")
+
+
+class Pictures(ArrayVector):
+    """Envs with large observations."""
+
+    def __init__(self, count: int, size: int) -> None:
+        super().__init__(count, same_step=True)
+        self._pictures = np.zeros((count, size), np.uint8)
+
+    def reset(self, **given: Any) -> Any:
+        super().reset(**given)
+        return self._pictures, {}
+
+    def step(self, actions: Any) -> Any:
+        return self._pictures, *super().step(actions)[1:]
+
+
+@pytest.mark.parametrize(("count", "size"), [(2, 300_000), (128, 100_000)])
+def test_observations_that_fit_into_no_frame_are_hashed_and_no_step_is_lost(
+    tmp_path: Path, count: int, size: int
+) -> None:
+    listener = Listener(tmp_path, frames="1", capture="full")
+    bare = Pictures(count, size)
+    env = listener.wrap(bare)
+    drive(env, 20)
+    archive = archived(listener, env)
+    assert archive.assembler.counts.steps == bare.episodes.steps
+    assert archive.assembler.counts.malformed == 0
+    assert all(len(block.observation_hash) == 8 * block.count for block in archive.blocks)
+    assert any("hashes are kept instead" in note for note in listener.notes)
+
+
+class Puffers:
+    """The shape of PufferLib: no class of Gymnasium's, arrays that are used again, infos in a list."""
+
+    def __init__(self, count: int, same_step: bool) -> None:
+        self.num_agents = count
+        self._inner = ArrayVector(count, same_step=same_step)
+        self.episodes = self._inner.episodes
+        self._result: Any = None
+
+    def reset(self, seed: Any = None) -> Any:
+        seen, _ = self._inner.reset(seed=seed)
+        return seen, []
+
+    def step(self, actions: Any) -> Any:
+        return *self._inner.step(actions)[:4], [{}]
+
+    def async_reset(self, seed: Any = None) -> None:
+        seen, infos = self.reset(seed)
+        none = np.zeros(self.num_agents)
+        self._result = (seen, none, none.astype(bool), none.astype(bool), infos, np.arange(3), none == 0)
+
+    def send(self, actions: Any) -> None:
+        self._result = (*self.step(actions), np.arange(3), np.ones(self.num_agents, bool))
+
+    def recv(self) -> Any:
+        return self._result
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_vector_env_that_is_none_of_gymnasium_is_recorded(tmp_path: Path, asynchronous: bool) -> None:
+    listener = Listener(tmp_path, frames="1")
+    bare = Puffers(6, same_step=True)
+    env = listener.wrap(bare)
+    assert (env.num_agents, len(env), env.episodes) == (6, 6, bare.episodes)
+    if asynchronous:
+        env.async_reset(1)
+        env.recv()
+    else:
+        env.reset(1)
+    for number in range(300):
+        actions = np.full(6, number % 2)
+        if asynchronous:
+            env.send(actions)
+            env.recv()
+        else:
+            env.step(actions)
+    archive = archived(listener, env)
+    assert_same(archive, bare.episodes)
+    actions = archive.whole("0-0", "action")
+    assert actions.tolist() == [number % 2 for number in range(len(actions))]
+
+
+def test_a_spec_of_another_kind_ends_no_recording(tmp_path: Path) -> None:
+    listener = Listener(tmp_path, frames="1")
+    bare = ArrayVector(4, same_step=True)
+    bare.spec = object()  # type: ignore[assignment]
+    env = listener.wrap(bare)
+    drive(env, 50)
+    assert_same(archived(listener, env), bare.episodes)
+
+
+def test_what_is_no_env_is_refused(tmp_path: Path) -> None:
+    listener = Listener(tmp_path)
+    with pytest.raises(TypeError, match="takes an env of Gymnasium"):
+        listener.wrap(object())
+    listener.close()

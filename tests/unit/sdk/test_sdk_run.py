@@ -269,3 +269,16 @@ def test_several_envs_get_slots_and_ids_of_their_own(tmp_path: Path) -> None:
     ids = [emitted["episode_id"] for emitted in of_type(listener.lines(), "reset")]
     assert ids == ["0-0", "1-0", "0-1", "1-1"]
     assert listener.run.steps == 3
+
+
+def test_metrics_in_dicts_have_names_with_slashes(tmp_path: Path) -> None:
+    listener = Listener(tmp_path)
+    losses = {"policy": 1.0, "value": {"first": 2, 2: 3.5}}
+    listener.run.log({"losses": losses, "lr": 0.1, "empty": {}}, step=4)
+    endless: dict[str, Any] = {"x": 1}
+    endless["self"] = endless
+    listener.run.log(endless, step=5)
+    first, second = (line["values"] for line in of_type(listener.lines(), "metrics"))
+    assert first == {"losses/policy": 1.0, "losses/value/first": 2.0, "losses/value/2": 3.5, "lr": 0.1}
+    assert second == {"x": 1.0}
+    assert "metric self" in str(listener.run._drops._kinds)

@@ -111,7 +111,7 @@ def test_what_is_not_enough_waits_and_what_is_enough_does_not() -> None:
     emit(subject, b"one")
     assert subject.cut(0) == []
     assert not subject.empty
-    emit(subject, *[step(number, obs=[0.1234567890123] * 4) for number in range(1000)])
+    emit(subject, *[step(number, obs=[0.1234567890123] * 4) for number in range(3000)])
     records = subject.cut(0)
     assert [KINDS[record.kind - 1] for record in records] == ["step"]
     assert 16 << 10 <= records[0].size <= 64 << 10

@@ -147,14 +147,17 @@ class BatchAssembler:
     def take_frame(self, frame: Frame, at: int) -> str | None:
         """Add one frame of the trainer; a text for its log when the frame cannot be read."""
         self.lines_read += 1
-        grid = self._reader.read_frame(frame)
-        if grid is None:
+        read = self._reader.read_frame(frame)
+        if read is None:
             self._counts.malformed += 1
             text = f"{DAMAGED_FRAME} ({self._reader.why}): {len(frame.payload):,} bytes are not recorded"
             self.log_line(text, at)
             return text
         self._speaks = True
-        self._grid(grid, at)
+        if isinstance(read, StepBlock):
+            self._block(read, at)
+        else:
+            self._grid(read, at)
         return None
 
     def _grid(self, grid: GridEvent, at: int) -> None:

@@ -9,9 +9,15 @@ from google.protobuf.message import Message
 
 from runspine.services.worker.protocol.events import ConfigEvent, MetricsEvent, StepEvent
 from runspine.services.worker.protocol.line_splitter import split_text
-from runspine.services.worker.telemetry.assembly.columns import StepGatherer, split_block
+from runspine.services.worker.telemetry.assembly.columns import StepGatherer
 from runspine.services.worker.telemetry.assembly.observations import Observations
 from runspine.services.worker.telemetry.assembly.spool_record import SpoolRecord
+from runspine.services.worker.telemetry.assembly.step_payload import (
+    EncodedBlock,
+    encoded_blocks,
+    grouped,
+    step_payload,
+)
 from runspine.wire.v1.facts_pb2 import Counts
 from runspine.wire.v1.telemetry_pb2 import (
     Batch,
@@ -27,7 +33,6 @@ from runspine.wire.v1.telemetry_pb2 import (
     MetricBlock,
     Reset,
     Score,
-    StepBatch,
     StepBlock,
 )
 
@@ -36,7 +41,7 @@ KINDS = ("log", "step", "episode", "metric", "env", "evaluation")
 LOG, STEP, EPISODE, METRIC, ENV, EVALUATION = range(1, 7)
 
 # A kind is cut as soon as it has about this many bytes.
-CUT_BYTES = 40 << 10
+CUT_BYTES = 96 << 10
 # Items are packed into batches of at most this size; a single item is never twice as large.
 MAX_BATCH_BYTES = 256 << 10
 MAX_LINE_BYTES = 240 << 10
@@ -58,7 +63,7 @@ class Batcher:
         self._sizes = dict.fromkeys((ENV, STEP, EPISODE, METRIC, EVALUATION, LOG), 0)
         self._lines: list[LogLine] = []
         self._gatherer = StepGatherer()
-        self._blocks: list[StepBlock] = []
+        self._blocks: list[EncodedBlock] = []
         self._episodes: list[Episode] = []
         self._series: dict[str, MetricBlock] = {}
         self._envs: list[EnvMade | Reset | ConfigEvent] = []
@@ -84,8 +89,9 @@ class Batcher:
         # Earlier steps of the same episode come first.
         self._blocks += self._gathered()
         self._observations.apply(block)
-        self._blocks.append(block)
-        self._sizes[STEP] += block.ByteSize()
+        found = encoded_blocks(block, MAX_BATCH_BYTES)
+        self._blocks += found
+        self._sizes[STEP] += sum(len(each.data) for each in found)
 
     def add_episode(self, episode: Episode) -> None:
         self._episodes.append(episode)
@@ -118,17 +124,16 @@ class Batcher:
         for kind, size in self._sizes.items():
             if size >= CUT_BYTES or (everything and size):
                 self._sizes[kind] = 0
-                records += [self._record(kind, batch) for batch in self._batches(kind)]
+                if kind == STEP:
+                    records += self._step_records()
+                else:
+                    records += [self._record(kind, batch) for batch in self._batches(kind)]
         return records
 
     def _batches(self, kind: int) -> Iterator[Batch]:
         if kind == LOG:
             lines, self._lines = self._lines, []
             yield from (Batch(logs=LogBatch(lines=group)) for group in pack(lines))
-        elif kind == STEP:
-            blocks, self._blocks = [*self._blocks, *self._gathered()], []
-            parts = [piece for block in blocks for piece in split_block(block, MAX_BATCH_BYTES)]
-            yield from (Batch(steps=StepBatch(blocks=group)) for group in pack(parts))
         elif kind == EPISODE:
             episodes, self._episodes = self._episodes, []
             yield from (Batch(episodes=EpisodeBatch(episodes=group)) for group in pack(episodes))
@@ -142,17 +147,23 @@ class Batcher:
             envs, self._envs = self._envs, []
             yield from (Batch(envs=_env_batch(group)) for group in pack(envs))
 
-    def _gathered(self) -> list[StepBlock]:
-        blocks = self._gatherer.take()
-        for block in blocks:
+    def _gathered(self) -> Iterator[EncodedBlock]:
+        for block in self._gatherer.take():
             self._observations.apply(block)
-        return blocks
+            yield from encoded_blocks(block, MAX_BATCH_BYTES)
+
+    def _step_records(self) -> Iterator[SpoolRecord]:
+        blocks, self._blocks = [*self._blocks, *self._gathered()], []
+        for group in grouped(blocks, MAX_BATCH_BYTES):
+            self._number += 1
+            head = Batch(run_id=self._run_id, attempt=self._attempt, number=self._number)
+            payload = step_payload(head, self.tally.steps, group)
+            self.tally.steps += sum(each.steps for each in group)
+            yield SpoolRecord(self._number, STEP, payload)
 
     def _record(self, kind: int, batch: Batch) -> SpoolRecord:
         self._number += 1
         batch.run_id, batch.attempt, batch.number = self._run_id, self._attempt, self._number
-        if kind == STEP:
-            batch.steps.steps_before = self.tally.steps
         count_batch(self.tally, batch)
         return SpoolRecord(self._number, kind, batch.SerializeToString())
 

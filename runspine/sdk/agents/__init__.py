@@ -1,0 +1,1 @@
+"""Recording of envs with several agents, by the interfaces of PettingZoo."""

@@ -1,0 +1,1 @@
+"""What `Run.log` makes of values: names and quantiles."""
