@@ -114,7 +114,7 @@ def test_what_is_not_enough_waits_and_what_is_enough_does_not() -> None:
     emit(subject, *[step(number, obs=[0.1234567890123] * 4) for number in range(3000)])
     records = subject.cut(0)
     assert [KINDS[record.kind - 1] for record in records] == ["step"]
-    assert 16 << 10 <= records[0].size <= 64 << 10
+    assert 16 << 10 <= records[0].size <= 192 << 10
 
 
 def test_a_large_line_is_kept_in_pieces() -> None:
