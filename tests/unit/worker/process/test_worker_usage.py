@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runspine.services.worker.process import usage
+from runspine.services.worker.process.reaper import descendants
 from runspine.services.worker.process.usage import MAX_SHARE, UsageSampler
 
 BUSY = """
@@ -33,7 +35,7 @@ def trainer() -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield started
     finally:
-        for pid in usage.descendants(started.pid):
+        for pid in descendants(started.pid):
             subprocess.run(["kill", "-9", str(pid)], check=False)
         started.wait(60)
 
@@ -67,7 +69,7 @@ async def test_a_sample_that_costs_much_is_taken_less_often(monkeypatch: pytest.
         if len(waited) == 4:
             raise InterruptedError
 
-    monkeypatch.setattr(usage.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     reported: list[dict[str, float]] = []
     with pytest.raises(InterruptedError):
         await usage.report_usage(Costly, 1.0, reported.append)  # type: ignore[arg-type]
