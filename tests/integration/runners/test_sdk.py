@@ -156,7 +156,8 @@ async def test_a_vector_env_in_a_real_run_gives_columns_for_each_slot(rig: Rig) 
     assert steps + len(resets) - 3 == 2100
     assert {reset.slot for reset in resets} == {0, 1, 2}
     assert (exited.counts.metrics, exited.counts.malformed) == (2, 0)
-    printed, remark = await rig.texts(run_id)
+    # One is printed, the other is of the telemetry: two pipes, in no order.
+    remark, printed = sorted(await rig.texts(run_id))
     assert printed == f"steps {steps} dropped 0"
     assert remark.startswith("charts/b is nan at step 2,100: ")
 
