@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.05
 
 
 class JetStreamLog:
-    """EventLog on JetStream: appends with an expected sequence, leaders' reads, ordered consumers."""
+    """EventLog on JetStream: appends with an expected sequence, leaders' reads, ordered reading."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class JetStreamLog:
         end = None if live else await self._last_sequence(stream, subject)
         if end is not None and end <= after:
             return
-        deliveries = Tail(self._link, stream, after=after, subject=subject).deliveries()
+        tail = Tail(self._link, stream, after=after, subject=subject, announced=end or 0)
+        deliveries = tail.deliveries()
         try:
             async for delivery in deliveries:
-                message = delivery.message
-                digest = stated_digest(message.headers)
+                digest = stated_digest(delivery.headers)
                 recorded = Recorded(
-                    stream, delivery.sequence, message.subject, message.data, digest, delivery.stored_at
+                    stream, delivery.sequence, delivery.subject, delivery.data, digest, delivery.stored_at
                 )
                 await self._authors.ensure(recorded)
                 yield recorded

@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
-from datetime import datetime
 from typing import Any, Protocol
 
 from runspine.eventlog.admission import accepted_history
@@ -20,6 +19,7 @@ from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.port import AuthorCheck, CorruptError, Recorded
 from runspine.eventlog.server_errors import NO_MESSAGE, ServerRefusedError
+from runspine.eventlog.stored import micros, stored_at
 from runspine.eventlog.subjects import stream_of
 
 DIGEST = "Runspine-Digest"
@@ -120,7 +120,7 @@ class SubjectReader:
             message["subject"],
             base64.b64decode(message.get("data", "")),
             stated_digest(headers),
-            _micros(message["time"]),
+            micros(message["time"]),
         )
 
 
@@ -144,9 +144,6 @@ def _from_direct(stream: str, headers: dict[str, str], data: bytes) -> Recorded:
         headers["Nats-Subject"],
         data,
         stated_digest(headers),
-        _micros(headers["Nats-Time-Stamp"]),
+        stored_at(headers),
     )
 
-
-def _micros(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp() * 1e6)

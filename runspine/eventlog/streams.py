@@ -13,7 +13,17 @@ import structlog
 from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.server_errors import STREAM_NOT_FOUND, ServerRefusedError, Verdict
-from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, AUDIT, BEATS, NOTICES, RUNS, TELEMETRY, WORK
+from runspine.eventlog.subjects import (
+    ARTIFACTS,
+    ATTEMPTS,
+    AUDIT,
+    BEATS,
+    NOTICES,
+    RUNS,
+    TELEMETRY,
+    WORK,
+    announcements,
+)
 
 log = structlog.get_logger()
 
@@ -44,7 +54,12 @@ def declarations(replicas: int = 1, telemetry_bytes: int = 4 * GIB) -> list[dict
     """Configuration of every stream, as the API of JetStream takes it."""
     shared = {"num_replicas": replicas, "storage": "file", "allow_direct": True}
     streams = [*_facts(), _telemetry(telemetry_bytes), _work(), _beats(replicas)]
-    return [{**shared, **stream} for stream in streams]
+    return [{**shared, **stream, "republish": _announced(stream["name"])} for stream in streams]
+
+
+def _announced(stream: str) -> dict[str, Any]:
+    """Where its readers learn that a message is stored (runspine/eventlog/tail.py)."""
+    return {"src": ">", "dest": announcements(stream), "headers_only": True}
 
 
 def _facts() -> list[dict[str, Any]]:

@@ -50,6 +50,11 @@ def is_token(text: str) -> bool:
     return _TOKEN.match(text) is not None
 
 
+def announcements(stream: str, subject: str = ">") -> str:
+    """Where the server announces each message that it has stored: position and headers, no payload."""
+    return f"stored.{stream}.{subject}"
+
+
 def run_subject(run_id: str) -> str:
     return f"runs.{run_id}"
 

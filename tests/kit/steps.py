@@ -30,7 +30,7 @@ async def read_batches(stack: Stack, run_id: str) -> list[Batch]:
     found: dict[tuple[int, int], Batch] = {}
     async with NatsConnection(account, "reader") as link:
         async for delivery in Tail(link, "TELEMETRY", subject=f"telemetry.{run_id}.>").deliveries():
-            batch = Batch.FromString(delivery.message.data)
+            batch = Batch.FromString(delivery.data)
             found[batch.attempt, batch.number] = batch
             if delivery.pending == 0:
                 break

@@ -187,7 +187,7 @@ class Rig:
             return found
         deliveries = Tail(self.link, TELEMETRY).deliveries()
         async for delivery in deliveries:
-            batch = Batch.FromString(delivery.message.data)
+            batch = Batch.FromString(delivery.data)
             if batch.run_id == run_id:
                 found.append(batch)
             if delivery.sequence >= end:

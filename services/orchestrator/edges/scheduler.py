@@ -81,7 +81,7 @@ class Scheduler:
         async for delivery in Tail(self._link, BEATS).deliveries():
             now = self._last_arrival = time.monotonic()
             self._leases.record_arrival(now)
-            if delivery.message.subject == ECHO:
+            if delivery.subject == ECHO:
                 continue
             beat = _parse_beat(delivery)
             if beat is None:
@@ -186,7 +186,7 @@ class Scheduler:
 def _parse_beat(delivery: Delivery) -> Beat | None:
     """The heartbeat, or None if the message is not one of the worker that its subject names."""
     try:
-        beat = Beat.FromString(delivery.message.data)
+        beat = Beat.FromString(delivery.data)
     except DecodeError:
         return None
-    return beat if delivery.message.subject == beat_subject(beat.worker_id) else None
+    return beat if delivery.subject == beat_subject(beat.worker_id) else None

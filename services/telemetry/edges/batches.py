@@ -123,7 +123,7 @@ class BatchReader:
         # Read from the cursor on, to know the numbers of the batches before `after`.
         async with aclosing(self._tail(chain, ending, run_id, kind, cursor, position)) as deliveries:
             async for delivery in deliveries:
-                fresh = _fresh(delivery.message.data, delivery.sequence, seen, cutoffs)
+                fresh = _fresh(delivery.data, delivery.sequence, seen, cutoffs)
                 if fresh and delivery.sequence > after:
                     yield ReadBatch(fresh, live=delivery.pending == 0)
                 elif delivery.sequence > after:

@@ -145,8 +145,8 @@ class Ingest:
                     await self._room.wait()
 
     def _take(self, delivery: Delivery) -> None:
-        position, data = delivery.sequence, delivery.message.data
-        run_id = delivery.message.subject.split(".")[1]
+        position, data = delivery.sequence, delivery.data
+        run_id = delivery.subject.split(".")[1]
         if partition_of(run_id, self._chain.partitions) != self._chain.partition:
             self._gatherer.skip(position)
             return

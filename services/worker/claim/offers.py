@@ -18,7 +18,6 @@ from google.protobuf.message import DecodeError
 
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.subjects import WORK, is_token
-from runspine.eventlog.tail import POSITION
 from runspine.services.worker.metrics import OFFERS
 from runspine.wire.v1.run_pb2 import Offer
 
@@ -33,6 +32,8 @@ RETRY_SECONDS = 0.25
 MAX_DOUBLINGS = 3
 HOLD_SECONDS = 2.0
 ACK_TRIES = 3
+# Beginning of the reply subject of a delivered message.
+POSITION = "$JS.ACK."
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ async def test_replicas_go_from_one_to_three_and_back_on_a_living_log(cluster: N
         await write(publisher, log, 20)
         before = await held(link)
         beats = Tail(link, BEATS).deliveries()
-        assert (await anext(beats)).message.data == b"beat"
+        assert (await anext(beats)).data == b"beat"
 
         for replicas in (3, 1):
             done = await configure(cluster, replicas)
@@ -108,7 +108,7 @@ async def test_replicas_go_from_one_to_three_and_back_on_a_living_log(cluster: N
             await write(publisher, log, 5)
             # A reader of heartbeats goes on where it was: positions do not begin again.
             async with asyncio.timeout(60):
-                assert (await anext(beats)).message.data == b"beat"
+                assert (await anext(beats)).data == b"beat"
             before = await held(link)
         for subject in WRITTEN:
             history, version = await log.read(subject)

@@ -138,7 +138,7 @@ async def test_a_step_is_seen_by_a_subscriber_soon_after_it_is_printed(rig: Rig)
     async with asyncio.timeout(120):
         async for delivery in deliveries:
             now = time.time()
-            for block in Batch.FromString(delivery.message.data).steps.blocks:
+            for block in Batch.FromString(delivery.data).steps.blocks:
                 late.append(now - block.first_at / 1e6)
                 count += block.count
             if count == 100:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runspine.eventlog.server_errors import TABLE
-from tests.simulation.nats.consumer import Consumer
+from tests.simulation.nats.consumer import UNBOUNDED, Consumer
 from tests.simulation.nats.group import Group, Proposal
-from tests.simulation.nats.stream import StreamStore
+from tests.simulation.nats.stream import Stored, StreamStore
 
 if TYPE_CHECKING:
     from tests.simulation.nats.cluster import Cluster, Request, Server
@@ -51,6 +51,17 @@ REFUSED_SHARE = 0.5
 def failure(code: int, detail: object = "") -> dict[str, Any]:
     status, description = ERRORS.get(code) or (503, TABLE[code].meaning)
     return {"error": {"code": status, "err_code": code, "description": description.format(detail)}}
+
+
+def _described_by(group: Group, stored: Stored) -> dict[str, str]:
+    """Headers of a stored message that is sent outside of its subject."""
+    return {
+        **stored.headers,
+        "Nats-Stream": group.name,
+        "Nats-Subject": stored.subject,
+        "Nats-Sequence": str(stored.sequence),
+        "Nats-Time-Stamp": stored.time,
+    }
 
 
 class Api:
@@ -132,13 +143,24 @@ class Api:
         def commit() -> Callable[[], None]:
             stored = group.store.add(request.subject, request.headers, request.data, self.cluster.wall)
             answer = {"stream": group.name, "seq": stored.sequence}
-            return lambda: self.reply(leader, request, answer)
+
+            def tell() -> None:
+                self.reply(leader, request, answer)
+                self._announce(leader, group, stored)
+
+            return tell
 
         strike, self.cluster.on_append = self.cluster.on_append, None
         if strike is not None:
             strike(leader)
         message_id = request.headers.get("Nats-Msg-Id", "")
         group.propose(leader, Proposal(0, commit, message_id, request.subject))
+
+    def _announce(self, leader: Server, group: Group, stored: Stored) -> None:
+        """`republish`: a leader that commits tells whoever listens, once."""
+        if (rule := group.store.config.get("republish")) and rule["headers_only"]:
+            subject = rule["dest"].removesuffix(">") + stored.subject
+            self.cluster.respond(leader, subject, b"", _described_by(group, stored))
 
     def _refusal(self, leader: Server, group: Group, request: Request) -> dict[str, Any] | None:
         """Why it is not stored, or the position that its message id has already."""
@@ -324,24 +346,21 @@ class Api:
 
     def _batch(self, replica: Server, group: Group, request: Request) -> None:
         body = json.loads(request.data)
-        applied, count = group.applied[replica.name], 0
+        applied = group.applied[replica.name]
         if applied < group.store.committed:
             self.cluster.reached("nats.direct_get_behind")
-        for stored in group.store.since(body.get("seq", 1), body["next_by_subj"], applied):
-            headers = {
-                **stored.headers,
-                "Nats-Stream": group.name,
-                "Nats-Subject": stored.subject,
-                "Nats-Sequence": str(stored.sequence),
-                "Nats-Time-Stamp": stored.time,
-            }
+        left = int(body.get("max_bytes", 0)) or UNBOUNDED
+        found = list(group.store.since(body.get("seq", 1), body["next_by_subj"], applied))
+        for count, stored in enumerate(found[: body.get("batch", 1)], 1):
+            pending = {"Nats-Num-Pending": str(len(found) - count)}
+            headers = {**_described_by(group, stored), **pending}
             self.cluster.respond(replica, request.reply, stored.data, headers)
-            count += 1
-            if count == body.get("batch", 1):
+            left -= stored.size
+            if left <= 0:
                 break
         end = {"Status": "204", "Description": "EOB"}
         nothing = {"Status": "404", "Description": "Message Not Found"}
-        self.cluster.respond(replica, request.reply, b"", end if count else nothing)
+        self.cluster.respond(replica, request.reply, b"", end if found else nothing)
 
     # Consumers.
 

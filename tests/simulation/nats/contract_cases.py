@@ -163,27 +163,29 @@ async def _extent(peer: Peer, stream: str) -> list[int]:
 
 
 async def tails(peer: Peer) -> list[Any]:
-    """A reader's consumer: batches, heartbeats, the ends of a pull."""
+    """A reader's batches, bounded by count and bytes, and the announcements of what is stored."""
     await peer.streams("RUNS")
+    announced: list[Any] = []
+
+    async def keep(message: Msg) -> None:
+        headers = message.headers or {}
+        announced.append((message.subject, message.data, headers["Nats-Sequence"], headers["Own"]))
+
+    await peer.client.subscribe("stored.RUNS.>", cb=keep)
     for number in range(5):
         await peer.append(f"runs.{number % 2}", f"m{number}".encode())
-    config = {
-        "name": "tail",
-        "deliver_policy": "by_start_sequence",
-        "opt_start_seq": 2,
-        "ack_policy": "none",
-        "mem_storage": True,
-        "num_replicas": 1,
-    }
-    made = await peer.tried("CONSUMER.CREATE.RUNS.tail", {"stream_name": "RUNS", "config": config})
-    idle = {"idle_heartbeat": NANO // 2}
-    full = await peer.pull("RUNS.tail", 1, batch=1, expires=3 * NANO, **idle)
-    full += await peer.pull("RUNS.tail", 2, batch=1, max_bytes=5000, expires=3 * NANO, **idle)
-    small = await peer.pull("RUNS.tail", 1, batch=2, max_bytes=5, expires=3 * NANO, **idle)
-    rest = await peer.pull("RUNS.tail", 4, batch=9, expires=int(1.2 * NANO), **idle)
-    nobody = await peer.pull("RUNS.nobody", 1, batch=1, expires=NANO)
-    shown = [[peer.shown(message) for message in some] for some in (full, small, rest, nobody)]
-    return [made, *shown]
+    found = []
+    for body in (
+        {"seq": 2, "next_by_subj": ">", "batch": 2, "max_bytes": 5000},
+        {"seq": 4, "next_by_subj": ">", "batch": 9, "max_bytes": 5000},
+        {"seq": 1, "next_by_subj": ">", "batch": 9, "max_bytes": 5},
+        {"seq": 1, "next_by_subj": "runs.1", "batch": 1, "max_bytes": 5000},
+        {"seq": 6, "next_by_subj": ">", "batch": 9, "max_bytes": 5000},
+    ):
+        messages = await peer.collect("$JS.API.DIRECT.GET.RUNS", json.dumps(body).encode(), 4, wait=1.0)
+        pending = [(message.headers or {}).get("Nats-Num-Pending") for message in messages if message.data]
+        found.append([[peer.shown(message) for message in messages], pending])
+    return [*found, announced]
 
 
 async def work(peer: Peer) -> list[Any]:
