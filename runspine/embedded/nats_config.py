@@ -9,8 +9,10 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from runspine.eventlog.permissions import USERS, NatsRights
+from runspine.eventlog import zones
+from runspine.eventlog.permissions import USERS
 
 MIN_SERVER = (2, 15, 1)
 
@@ -28,7 +30,7 @@ class NatsConfig:
 
 def render(config: NatsConfig) -> str:
     """The text of the file; deploy/nats/README.md explains each line."""
-    users = "\n".join(_user(name, config.passwords[name], rights) for name, rights in USERS.items())
+    accounts = _written(zones.accounts(lambda user: Verbatim(config.passwords[user])))
     return f"""\
 # Written by runspine/embedded/nats_config.py; a change made here is lost.
 server_name: runspine
@@ -47,38 +49,39 @@ jetstream {{
   max_mem: 64M
 }}
 
-accounts {{
-  RUNSPINE {{
-    jetstream: enabled
-    users: [
-{users}
-    ]
-  }}
-}}
+accounts {accounts}
 """
 
 
-def _user(name: str, password: str, rights: NatsRights) -> str:
-    allow = _block("allow", rights.publish)
-    deny = _block("deny", rights.never_publish) if rights.never_publish else ""
-    return f"""\
-      {{
-        user: {name}
-        password: {password}
-        permissions {{
-          publish {{
-{allow}{deny}\
-          }}
-          subscribe {{
-{_block("allow", rights.subscribe)}\
-          }}
-        }}
-      }}"""
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A value that the server reads as it stands: a password from the environment."""
+
+    text: str
 
 
-def _block(verb: str, subjects: tuple[str, ...]) -> str:
-    lines = "".join(f"              {_quoted(subject)}\n" for subject in subjects)
-    return f"            {verb}: [\n{lines}            ]\n"
+def _written(value: Any, indent: str = "") -> str:
+    """A value in the server's syntax; lists of short values stay on one line."""
+    inner = indent + "  "
+    match value:
+        case Verbatim():
+            return value.text
+        case dict() if _is_short(value):
+            return f"{{{', '.join(f'{key}: {_written(each)}' for key, each in value.items())}}}"
+        case dict():
+            lines = "".join(f"{inner}{key}: {_written(each, inner)}\n" for key, each in value.items())
+            return f"{{\n{lines}{indent}}}"
+        case list() if _is_short(value):
+            return f"[{', '.join(_written(each) for each in value)}]"
+        case list():
+            lines = "".join(f"{inner}{_written(each, inner)}\n" for each in value)
+            return f"[\n{lines}{indent}]"
+        case _:
+            return _quoted(value)
+
+
+def _is_short(value: Any) -> bool:
+    return len(json.dumps(value, default=lambda one: one.text)) < 100
 
 
 def _quoted(text: str) -> str:

@@ -1,6 +1,8 @@
 """Permissions on NATS: one user per service, each of which publishes only its own subjects.
 
-The server enforces them, so that each stream has one kind of writer even when a service has a bug.
+The server enforces them, so that each stream has one kind of writer even when a service has a bug. They do
+not cover what the server publishes for a user, answers and deliveries of consumers: answers stay within the
+account of the user (runspine/eventlog/zones.py), and no service but the orchestrator may create a consumer.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from runspine.eventlog.subjects import (
     RUNS,
     TELEMETRY,
     WORK,
+    announcements,
 )
 
 # Each writer publishes the introduction of its key, which counts by the operator's signature alone.
@@ -28,11 +31,10 @@ STREAMS = (RUNS, ATTEMPTS, TELEMETRY, ARTIFACTS, WORK, BEATS, AUDIT, NOTICES)
 
 @dataclass(frozen=True, slots=True)
 class NatsRights:
-    """Subjects that a user may publish and subscribe to; `never_publish` takes precedence."""
+    """Subjects that a user may publish and subscribe to."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
-    never_publish: tuple[str, ...] = ()
 
 
 def inbox_of(user: str) -> str:
@@ -47,20 +49,17 @@ PROCESS_REPLIES = f"{inbox_of('orchestrator')}.processes"
 
 
 def read_subjects(*streams: str) -> tuple[str, ...]:
-    """API subjects that a reader of these streams publishes to: gets from the leader and from any replica,
-    and ephemeral consumers."""
+    """API subjects that a reader of these streams publishes to: gets from the leader and from any replica."""
     return tuple(
-        subject
+        f"$JS.API.{verb}.{stream}"
         for stream in streams
-        for subject in (
-            f"$JS.API.STREAM.INFO.{stream}",
-            f"$JS.API.STREAM.MSG.GET.{stream}",
-            f"$JS.API.DIRECT.GET.{stream}",
-            f"$JS.API.DIRECT.GET.{stream}.>",
-            f"$JS.API.CONSUMER.CREATE.{stream}.>",
-            f"$JS.API.CONSUMER.MSG.NEXT.{stream}.>",
-        )
+        for verb in ("STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET")
     )
+
+
+def news_of(*streams: str) -> tuple[str, ...]:
+    """Where a reader of these streams learns that something was stored."""
+    return tuple(announcements(stream) for stream in streams)
 
 
 def _orchestrator() -> NatsRights:
@@ -75,16 +74,17 @@ def _orchestrator() -> NatsRights:
             "preflight.*",
             "processes.*",
             "notice_requests.*",
-            "$JS.API.>",
+            *read_subjects(*STREAMS),
+            # It creates the streams and the consumers of offers. No service may delete a stream with facts,
+            # purge it or restore it.
+            *(f"$JS.API.STREAM.{verb}.{stream}" for stream in STREAMS for verb in ("CREATE", "UPDATE")),
+            f"$JS.API.STREAM.DELETE.{BEATS}",
+            f"$JS.API.STREAM.MSG.DELETE.{WORK}",
+            f"$JS.API.CONSUMER.DURABLE.CREATE.{WORK}.*",
+            "$JS.API.INFO",
             *_own_audit("orchestrator"),
         ),
-        subscribe=_own_inbox("orchestrator"),
-        # It creates the streams, but no service may delete or restore the log. Heartbeats are not of the log.
-        never_publish=(
-            *(f"$JS.API.STREAM.DELETE.{stream}" for stream in STREAMS if stream != BEATS),
-            "$JS.API.STREAM.RESTORE.>",
-            "$JS.API.ACCOUNT.>",
-        ),
+        subscribe=(*_own_inbox("orchestrator"), *news_of(*STREAMS)),
     )
 
 
@@ -105,20 +105,29 @@ def _worker() -> NatsRights:
             f"$JS.API.CONSUMER.MSG.NEXT.{WORK}.>",
             f"$JS.ACK.{WORK}.>",
         ),
-        subscribe=(*_own_inbox("worker"), "control.>", "caches.*", "preflight.*", "processes.*"),
+        subscribe=(
+            *_own_inbox("worker"),
+            *news_of(RUNS, ATTEMPTS),
+            "control.>",
+            "caches.*",
+            "preflight.*",
+            "processes.*",
+        ),
     )
 
 
 def _launcher() -> NatsRights:
     # It starts workers elsewhere; on the log it only reads which runs wait.
-    return NatsRights(publish=read_subjects(RUNS, ATTEMPTS), subscribe=_own_inbox("launcher"))
+    return NatsRights(
+        publish=read_subjects(RUNS, ATTEMPTS), subscribe=(*_own_inbox("launcher"), *news_of(RUNS, ATTEMPTS))
+    )
 
 
 def _notices() -> NatsRights:
     # What else it does, it asks of the orchestrator and of telemetry over gRPC.
     return NatsRights(
         publish=("notices.*", SIGNERS, *read_subjects(RUNS, ATTEMPTS, NOTICES)),
-        subscribe=_own_inbox("notices"),
+        subscribe=(*_own_inbox("notices"), *news_of(RUNS, ATTEMPTS, NOTICES)),
     )
 
 
@@ -129,7 +138,7 @@ def _telemetry() -> NatsRights:
             f"$JS.API.STREAM.PURGE.{TELEMETRY}",
             *_own_audit("telemetry"),
         ),
-        subscribe=_own_inbox("telemetry"),
+        subscribe=(*_own_inbox("telemetry"), *news_of(RUNS, ATTEMPTS, TELEMETRY)),
     )
 
 
@@ -142,7 +151,7 @@ def _artifacts() -> NatsRights:
             *read_subjects(RUNS, ATTEMPTS, ARTIFACTS),
             *_own_audit("artifacts"),
         ),
-        subscribe=(*_own_inbox("artifacts"), JANITOR_PULSE),
+        subscribe=(*_own_inbox("artifacts"), *news_of(RUNS, ATTEMPTS, ARTIFACTS), JANITOR_PULSE),
     )
 
 
@@ -150,14 +159,14 @@ def _janitor() -> NatsRights:
     # The prunes of the artifacts service, in a process of their own.
     return NatsRights(
         publish=("artifacts.*", SIGNERS, JANITOR_PULSE, *read_subjects(RUNS, ATTEMPTS, ARTIFACTS)),
-        subscribe=(*_own_inbox("janitor"), JANITOR_PULSE),
+        subscribe=(*_own_inbox("janitor"), *news_of(RUNS, ATTEMPTS, ARTIFACTS), JANITOR_PULSE),
     )
 
 
 def _dashboard() -> NatsRights:
     return NatsRights(
         publish=("control.>", *read_subjects(*FACT_STREAMS, BEATS), *_own_audit("dashboard")),
-        subscribe=(*_own_inbox("dashboard"), "frames.>"),
+        subscribe=(*_own_inbox("dashboard"), *news_of(*FACT_STREAMS, BEATS), "frames.>"),
     )
 
 

@@ -146,4 +146,3 @@ def _from_direct(stream: str, headers: dict[str, str], data: bytes) -> Recorded:
         stated_digest(headers),
         stored_at(headers),
     )
-

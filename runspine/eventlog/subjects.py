@@ -45,6 +45,11 @@ def stream_of(subject: str) -> str:
     return _STREAM_OF[subject.split(".", 1)[0]]
 
 
+def is_stored(subject: str) -> bool:
+    """Whether messages on the subject, or on a pattern of subjects, are stored on a stream."""
+    return subject.split(".", 1)[0] in _STREAM_OF
+
+
 def is_token(text: str) -> bool:
     """Whether the text can be one part of a subject."""
     return _TOKEN.match(text) is not None

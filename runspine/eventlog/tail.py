@@ -1,8 +1,8 @@
 """Ordered reading of a stream from a position on, across restarts of the server.
 
-It uses direct gets, and no consumer: JetStream publishes what a consumer delivers on any subject that its creator
-names, so no reader may create one. The server announces each stored message on `stored.<stream>.<subject>`; a
-reader that has read everything waits for that.
+It uses direct gets, and no consumer: JetStream publishes what a consumer delivers on any subject that its
+creator names, so no reader may create one. The server announces each stored message on
+`stored.<stream>.<subject>`; a reader that has read everything waits for that.
 """
 
 from __future__ import annotations

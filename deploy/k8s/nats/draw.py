@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from runspine.eventlog.permissions import USERS, NatsRights
+from runspine.eventlog import zones
+from runspine.eventlog.permissions import USERS
 
 HERE = Path(__file__).parent
 # Of the chart's own defaults for a release named nats (chart 2.14.2): the store_dir, the volume nats-js, the
@@ -25,14 +26,9 @@ HEAD = """\
 """
 
 
-def user(name: str, rights: NatsRights) -> dict[str, Any]:
-    publish: dict[str, Any] = {"allow": list(rights.publish)}
-    if rights.never_publish:
-        publish["deny"] = list(rights.never_publish)
-    # << >> is the chart's sign for a value that goes into the file unquoted.
-    password = f"<< $RUNSPINE_NATS_{name.upper()}_PASSWORD >>"
-    permissions = {"publish": publish, "subscribe": {"allow": list(rights.subscribe)}}
-    return {"user": name, "password": password, "permissions": permissions}
+def password(user: str) -> str:
+    """<< >> is the chart's sign for a value that goes into the file unquoted."""
+    return f"<< $RUNSPINE_NATS_{user.upper()}_PASSWORD >>"
 
 
 def values(replicas: int, disk: str) -> dict[str, Any]:
@@ -60,12 +56,7 @@ def values(replicas: int, disk: str) -> dict[str, Any]:
                 "max_connections": 8192,
                 "write_deadline": "10s",
                 "feature_flags": {"js_ack_fc_v2": False},
-                "accounts": {
-                    "RUNSPINE": {
-                        "jetstream": "enabled",
-                        "users": [user(name, rights) for name, rights in USERS.items()],
-                    }
-                },
+                "accounts": zones.accounts(password),
             },
         },
         "container": {

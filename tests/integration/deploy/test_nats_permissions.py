@@ -46,17 +46,19 @@ WRITERS = {
     "audit.telemetry.p1": {"telemetry"},
     "audit.artifacts.p1": {"artifacts"},
     "audit.dashboard.p1": {"dashboard"},
-    "$JS.API.STREAM.CREATE.EXTRA": {"orchestrator"},
+    "$JS.API.STREAM.CREATE.EXTRA": set(),
+    "$JS.API.STREAM.CREATE.RUNS": {"orchestrator"},
     "$JS.API.STREAM.UPDATE.RUNS": {"orchestrator"},
-    "$JS.API.STREAM.PURGE.TELEMETRY": {"orchestrator", "telemetry"},
-    "$JS.API.STREAM.PURGE.RUNS": {"orchestrator"},
+    "$JS.API.STREAM.PURGE.TELEMETRY": {"telemetry"},
+    "$JS.API.STREAM.PURGE.RUNS": set(),
     "$JS.API.STREAM.MSG.DELETE.WORK": {"orchestrator"},
     "$JS.API.STREAM.DELETE.RUNS": set(),
     "$JS.API.STREAM.RESTORE.RUNS": set(),
-    "$JS.API.CONSUMER.CREATE.WORK.mine": {"orchestrator"},
-    "$JS.API.CONSUMER.DELETE.WORK.pool-default": {"orchestrator"},
-    "$JS.API.CONSUMER.MSG.NEXT.WORK.pool-default": {"orchestrator", "worker"},
-    "$JS.API.CONSUMER.CREATE.TELEMETRY.mine": {"orchestrator", "telemetry"},
+    "$JS.API.CONSUMER.CREATE.WORK.mine": set(),
+    "$JS.API.CONSUMER.DURABLE.CREATE.WORK.mine": {"orchestrator"},
+    "$JS.API.CONSUMER.DELETE.WORK.pool-default": set(),
+    "$JS.API.CONSUMER.MSG.NEXT.WORK.pool-default": {"worker"},
+    "$JS.API.CONSUMER.CREATE.TELEMETRY.mine": set(),
     "$JS.ACK.WORK.pool-default.1.1.1.1.1": {"worker"},
     "preflight.w1": {"orchestrator"},
     "_INBOX_orchestrator.x": set(),
@@ -157,13 +159,17 @@ async def test_no_user_receives_what_is_not_meant_for_it(fleet: Fleet) -> None:
     ]
     system = ["$JS.API.>", "$JS.EVENT.>", "$JS.ACK.>", "$SYS.>", "_INBOX.>", ">"]
     inboxes = [f"{inbox_of(user)}.>" for user in USERS]
-    wanted = [*inboxes, "control.>", "frames.>", "preflight.*", *families, *system]
+    news = [f"stored.{stream}.>" for stream in READABLE["admin"]]
+    wanted = [*inboxes, "control.>", "frames.>", "preflight.*", *news, *families, *system]
     received_so_far = {}
     for user in SERVICES:
         async with fleet.bare(user) as (client, errors):
             received_so_far[user] = set(wanted) - await refused(client, errors, "subscribe", wanted)
     own = {user: {f"{inbox_of(user)}.>"} for user in SERVICES}
     own["worker"] |= {"control.>", "preflight.*"}
+    for user, streams in READABLE.items():
+        if user in own:
+            own[user] |= {f"stored.{stream}.>" for stream in streams}
     own["dashboard"].add("frames.>")
     assert received_so_far == own
 
@@ -284,26 +290,23 @@ async def ask(link: NatsConnection, verb: str, body: Mapping[str, object]) -> di
     return answer
 
 
-# What changes or copies a stream, and who may: its owner creates and repairs it, nobody deletes facts.
+# What changes or copies a stream, and who may: its owner creates it, nobody deletes facts.
 CHANGES = {
     "STREAM.CREATE.{}": {"orchestrator"},
     "STREAM.UPDATE.{}": {"orchestrator"},
     "STREAM.DELETE.{}": set(),
     "STREAM.RESTORE.{}": set(),
-    "STREAM.SNAPSHOT.{}": {"orchestrator"},
-    "STREAM.MSG.DELETE.{}": {"orchestrator"},
-    "STREAM.PURGE.{}": {"orchestrator"},
-    "CONSUMER.DELETE.{}.any": {"orchestrator"},
-    "CONSUMER.DURABLE.CREATE.{}.any": {"orchestrator"},
-    "CONSUMER.LEADER.STEPDOWN.{}.any": {"orchestrator"},
+    "STREAM.SNAPSHOT.{}": set(),
+    "STREAM.MSG.DELETE.{}": set(),
+    "STREAM.PURGE.{}": set(),
+    "CONSUMER.CREATE.{}.any": set(),
+    "CONSUMER.CREATE.{}.any.filter": set(),
+    "CONSUMER.DELETE.{}.any": set(),
+    "CONSUMER.DURABLE.CREATE.{}.any": set(),
+    "CONSUMER.MSG.NEXT.{}.any": set(),
+    "CONSUMER.LEADER.STEPDOWN.{}.any": set(),
 }
-READS = (
-    "STREAM.MSG.GET.{}",
-    "DIRECT.GET.{}",
-    "DIRECT.GET.{}.a.b",
-    "CONSUMER.CREATE.{}.any",
-    "CONSUMER.MSG.NEXT.{}.any",
-)
+READS = ("STREAM.MSG.GET.{}", "DIRECT.GET.{}")
 
 
 def matrix(user: str) -> dict[str, bool]:
@@ -316,6 +319,8 @@ def matrix(user: str) -> dict[str, bool]:
             found[f"$JS.API.{verb.format(stream)}"] = stream in READABLE[user]
     found["$JS.API.ACCOUNT.PURGE.RUNSPINE"] = False
     found["$JS.API.STREAM.DELETE.BEATS"] |= user == "orchestrator"
+    found["$JS.API.STREAM.MSG.DELETE.WORK"] |= user == "orchestrator"
+    found["$JS.API.CONSUMER.DURABLE.CREATE.WORK.any"] |= user == "orchestrator"
     found["$JS.API.STREAM.PURGE.TELEMETRY"] |= user == "telemetry"
     found["$JS.API.CONSUMER.MSG.NEXT.WORK.any"] |= user == "worker"
     return found
