@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ from tests.kit.background_stack import Shell, stack
 from tests.kit.orchestrator import Orchestrator
 from tests.kit.played_worker import PlayedWorker, phase_is, spec, submit
 from tests.kit.samples.poison import (
+    SENDERS,
     Poisoner,
-    admin_account,
+    account_of,
     by_stream,
     core_subjects,
     fact_subjects,
@@ -97,8 +99,13 @@ async def test_a_submit_on_the_subject_of_a_worker_makes_no_run(
 async def _poison(home: Home, shell: Shell, victims: list[str], healthy: list[str], strings: int) -> set[str]:
     """Put so many messages on every stream; the subjects of facts that were poisoned."""
     worker = shell.json("workers")["workers"][0]["id"]
-    async with NatsConnection(admin_account(home), "admin") as link:
-        poisoner = Poisoner(link, seed=strings)
+    async with AsyncExitStack() as open_here:
+
+        async def connected(user: str) -> NatsConnection:
+            return await open_here.enter_async_context(NatsConnection(account_of(home, user), user))
+
+        services = {user: await connected(user) for user in set(SENDERS.values())}
+        poisoner = Poisoner(await connected("admin"), strings, services)
         await poisoner.collect_commits()
         subjects = list(fact_subjects(victims, worker, max(5, strings // 20)))
         for subject in subjects:

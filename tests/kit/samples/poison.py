@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from runspine.embedded.credentials import load_credentials
 from runspine.embedded.home import Home
@@ -26,11 +26,23 @@ HEADERS: list[dict[str, str]] = [
 ]
 
 
-class Poisoner:
-    """Publishes such messages as the NATS user admin."""
+# The service that sends each kind of message that is not stored.
+SENDERS = {
+    "control": "dashboard",
+    "frames": "worker",
+    "caches": "orchestrator",
+    "preflight": "orchestrator",
+    "janitor": "artifacts",
+    inbox_of("orchestrator"): "worker",
+}
 
-    def __init__(self, link: NatsConnection, seed: int) -> None:
+
+class Poisoner:
+    """Publishes such messages as the NATS user admin; those that are not stored as the service that may."""
+
+    def __init__(self, link: NatsConnection, seed: int, services: Mapping[str, NatsConnection]) -> None:
         self._link = link
+        self._services = services
         self._random = random.Random(seed)
         self._commits: list[bytes] = []
 
@@ -50,8 +62,8 @@ class Poisoner:
         await self._link.client.request(subject, data, headers=headers or None, timeout=30)
 
     async def send(self, subject: str) -> None:
-        """Publish a message that is not stored."""
-        await self._link.client.publish(subject, self._bytes())
+        """Publish a message that is not stored; from the account of the operator it would reach nobody."""
+        await self._services[SENDERS[subject.split(".", 1)[0]]].client.publish(subject, self._bytes())
 
     def _message(self, subject: str) -> bytes:
         if subject.startswith("telemetry."):
@@ -86,12 +98,12 @@ class Poisoner:
         return Batch(run_id=run_id, attempt=1, number=number, steps=steps).SerializeToString()
 
 
-def admin_account(home: Home) -> NatsAccount:
-    """The NATS user that may publish anything."""
+def account_of(home: Home, user: str) -> NatsAccount:
+    """A NATS user of a stack; `admin` may publish anything."""
     record = running_record(home)
     assert record is not None
-    password = load_credentials(home).nats["admin"]
-    return NatsAccount(f"nats://{record.addresses['nats']}", "admin", password, inbox_of("admin"))
+    password = load_credentials(home).nats[user]
+    return NatsAccount(f"nats://{record.addresses['nats']}", user, password, inbox_of(user))
 
 
 def fact_subjects(victims: list[str], worker: str, strangers: int) -> Iterator[str]:
@@ -137,4 +149,3 @@ def core_subjects(run_id: str, worker: str) -> Iterator[str]:
     yield f"preflight.{worker}"
     yield "janitor.pulse"
     yield "_INBOX_orchestrator.preflight.1.1"
-    yield "_INBOX_orchestrator.pub.x.1"

@@ -205,8 +205,10 @@ def test_the_values_of_nats_are_drawn_from_the_permissions(name: str) -> None:
     assert (K8S / "nats" / name).read_text() == drawn.render(name), "run: python deploy/k8s/nats/draw.py"
     values = yaml.safe_load((K8S / "nats" / name).read_text())
     assert values["config"]["jetstream"]["merge"]["sync_interval"] == "always"
-    users = values["config"]["merge"]["accounts"]["RUNSPINE"]["users"]
-    assert {user["user"] for user in users} == set(USERS)
+    accounts = values["config"]["merge"]["accounts"]
+    assert {user["user"] for account in accounts.values() for user in account.get("users", [])} == set(USERS)
+    # No service is in the account of the streams.
+    assert [user["user"] for user in accounts["RUNSPINE"]["users"]] == ["admin"]
 
 
 @pytest.mark.parametrize(("name", "peers"), [("values.yaml", 2), ("values-small.yaml", 0)])
