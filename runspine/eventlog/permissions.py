@@ -46,6 +46,8 @@ def inbox_of(user: str) -> str:
 PREFLIGHT_REPLIES = f"{inbox_of('orchestrator')}.preflight"
 # The same for stacks and terminals of runs.
 PROCESS_REPLIES = f"{inbox_of('orchestrator')}.processes"
+# Signatures of uploads. The artifacts service may publish below it.
+UPLOAD_REPLIES = f"{inbox_of('worker')}.uploads"
 
 
 def read_subjects(*streams: str) -> tuple[str, ...]:
@@ -97,6 +99,7 @@ def _worker() -> NatsRights:
             "telemetry.>",
             "beats.*",
             "frames.>",
+            "uploads.*",
             f"{PREFLIGHT_REPLIES}.*.*",
             f"{PROCESS_REPLIES}.*.*",
             *read_subjects(RUNS, ATTEMPTS),
@@ -148,10 +151,11 @@ def _artifacts() -> NatsRights:
             "artifacts.*",
             SIGNERS,
             JANITOR_PULSE,
+            f"{UPLOAD_REPLIES}.*.*",
             *read_subjects(RUNS, ATTEMPTS, ARTIFACTS),
             *_own_audit("artifacts"),
         ),
-        subscribe=(*_own_inbox("artifacts"), *news_of(RUNS, ATTEMPTS, ARTIFACTS), JANITOR_PULSE),
+        subscribe=(*_own_inbox("artifacts"), *news_of(RUNS, ATTEMPTS, ARTIFACTS), JANITOR_PULSE, "uploads.*"),
     )
 
 

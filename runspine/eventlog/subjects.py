@@ -112,6 +112,10 @@ def processes_subject(worker_id: str) -> str:
     return f"processes.{worker_id}"
 
 
+def uploads_subject(worker_id: str) -> str:
+    return f"uploads.{worker_id}"
+
+
 def audit_subject(service: str, process: str) -> str:
     """One writer each: a process appends to a history of its own."""
     return f"audit.{service}.{process}"

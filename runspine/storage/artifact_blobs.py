@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -56,6 +56,17 @@ class ArtifactBlobs(Blobs, Protocol):
     def url(self, key: str, seconds: int, name: str) -> str:
         """A presigned URL that allows to read this object for so many seconds. Sends no request."""
 
+    def sign(
+        self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str], payload: str
+    ) -> dict[str, str]:
+        """The headers of a request that a worker sends, with a signature. Sends no request."""
+
+    async def is_damaged(self, key: str, digest: str) -> bool:
+        """Whether there is an object that does not have this digest, by reading it."""
+
+    async def abort_uploads(self, prefix: str, older_than: timedelta) -> int:
+        """Abort incomplete multipart uploads; returns how many."""
+
 
 class ArtifactS3Blobs(FileBlobs):
     """ArtifactBlobs on S3. URLs are signed for `public_endpoint` when it is given."""
@@ -87,6 +98,14 @@ class ArtifactS3Blobs(FileBlobs):
             expires=timedelta(seconds=seconds),
             response_headers={"response-content-disposition": shown},
         )
+
+    def sign(
+        self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str], payload: str
+    ) -> dict[str, str]:
+        return self._requests.sign(method, key, query, headers, payload)
+
+    async def is_damaged(self, key: str, digest: str) -> bool:
+        return await self._call(lambda: self._stat(key) is not None and not self._is_whole(key, digest))
 
     def _fingerprint(self, key: str, pace: Callable[[int], float]) -> Fingerprint | None:
         try:

@@ -69,7 +69,7 @@ class S3Blobs:
         self._bucket = settings.s3_bucket
         self._sync_dir = settings.s3_sync_dir
         self._endpoint = settings.s3_endpoint
-        http = urllib3.PoolManager(
+        self._http = http = urllib3.PoolManager(
             timeout=urllib3.Timeout(connect=2, read=30),
             retries=urllib3.Retry(total=1, backoff_factor=0.1),
             maxsize=16,

@@ -50,10 +50,11 @@ SERVICES: dict[str, BucketRights] = {
         remove=("artifacts/", "trash/"),
         list=("artifacts/", "trash/", "snapshots/artifacts/", _ANCHORS),
     ),
-    # It resumes from checkpoints of other workers. It removes nothing: the artifacts service prunes.
+    # It resumes from checkpoints of other workers. It writes and removes none: the artifacts service signs
+    # each request of an upload (services/artifacts/core/upload_rights.py).
     "worker": BucketRights(
         read=("artifacts/", "code/", "packages/", "probes/"),
-        write=("artifacts/", "packages/", "probes/"),
+        write=("packages/", "probes/"),
         list=("artifacts/",),
     ),
 }

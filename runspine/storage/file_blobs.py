@@ -10,7 +10,7 @@ import hashlib
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 import urllib3
 
@@ -44,6 +44,10 @@ class FileBlobs(S3Blobs):
                 return await self.store(file, key, digest, replace=replace)
         return await self._call(self._store, source, key, digest, replace)
 
+    def for_attempt(self, run_id: str, attempt: int) -> FileBlobs:
+        """The same for what an attempt has made."""
+        return self
+
     async def digest(self, key: str) -> str | None:
         """SHA-256 of a stored object by reading it; None when there is none."""
         return await self._call(self._digest, key)
@@ -54,6 +58,8 @@ class FileBlobs(S3Blobs):
 
     def _store(self, file: BinaryIO, key: str, digest: str, replace: bool) -> bool:
         size = os.fstat(file.fileno()).st_size
+        if replace:
+            self._clear(key)
         # After a power loss a listing is no proof that the bytes are there: read them.
         if not replace and self._stat(key) == size and self._is_whole(key, digest):
             self._sync()  # its writer may have stopped before its sync
@@ -69,7 +75,7 @@ class FileBlobs(S3Blobs):
         data = file.read()
         if hashlib.sha256(data).hexdigest() != digest:
             raise _changed(key)
-        named = {"x-amz-meta-sha256": digest}
+        named = {"x-amz-meta-sha256": digest, **self._checksum(digest)}
         try:
             self._requests.put(key, data, {**named, "If-None-Match": "*"})
         except S3Error as error:
@@ -77,7 +83,8 @@ class FileBlobs(S3Blobs):
                 raise
             # Another worker was first, or a reply was lost. A damaged object is replaced.
             if not self._is_whole(key, digest):
-                self._requests.put(key, data, named)
+                self._clear(key)
+                self._requests.put(key, data, {**named, **self._condition})
 
     def _send_parts(self, file: BinaryIO, size: int, key: str, digest: str) -> None:
         """Upload the parts that are missing; parts are compared by the MD5 that S3 keeps."""
@@ -94,7 +101,29 @@ class FileBlobs(S3Blobs):
         if whole.hexdigest() != digest:
             self._requests.abort_upload(key, upload)
             raise _changed(key)
-        self._requests.complete_upload(key, upload, etags)
+        self._complete(key, upload, etags, digest)
+
+    def _complete(self, key: str, upload: str, etags: list[str], digest: str) -> None:
+        try:
+            self._requests.complete_upload(key, upload, etags, self._condition)
+        except S3Error as error:
+            if error.code not in _EXISTS:
+                raise
+            if self._is_whole(key, digest):
+                self._requests.abort_upload(key, upload)
+            else:
+                self._clear(key)
+                self._requests.complete_upload(key, upload, etags, self._condition)
+
+    # Who has a key of S3 may replace a damaged object, and does so in one request.
+    _condition: ClassVar[dict[str, str]] = {}
+
+    def _clear(self, key: str) -> None:
+        """Make room for a whole object where a damaged one may be."""
+
+    def _checksum(self, digest: str) -> dict[str, str]:
+        """A header by which S3 refuses a body that does not have the digest."""
+        return {}
 
     def _upload_of(self, key: str, digest: str) -> tuple[str, dict[int, UploadedPart]]:
         """An interrupted upload of this key with its parts, or a new upload."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 ARTIFACTS_PREFIX = "artifacts/sha256/"
@@ -12,6 +13,9 @@ CODE_PREFIX = "code/"
 # Lists of installed packages, which attempts refer to.
 PACKAGES_PREFIX = "packages/"
 
+# What a request to S3 states of its body when it does not state the digest.
+UNSIGNED = "UNSIGNED-PAYLOAD"
+
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _BY_DIGEST = re.compile(r"(?:artifacts|trash)/sha256/[0-9a-f]{2}/([0-9a-f]{64})\Z")
 
@@ -19,6 +23,11 @@ _BY_DIGEST = re.compile(r"(?:artifacts|trash)/sha256/[0-9a-f]{2}/([0-9a-f]{64})\
 def artifact_key(digest: str) -> str:
     """The key of an artifact's bytes."""
     return f"{ARTIFACTS_PREFIX}{digest[:2]}/{digest}"
+
+
+def checksum(digest: str) -> str:
+    """The digest as S3 takes it in the header x-amz-checksum-sha256."""
+    return base64.b64encode(bytes.fromhex(digest)).decode()
 
 
 def trash_key(digest: str) -> str:

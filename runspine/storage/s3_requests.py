@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote_plus, urlencode, urlsplit, urlunsplit
@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import urllib3
 
 from runspine.settings import ServiceSettings
+from runspine.storage.keys import UNSIGNED
 from runspine.storage.minio_py import (
     InvalidResponseError,
     Minio,
@@ -31,6 +32,8 @@ REGION = "us-east-1"
 PAGE = "1000"
 
 Headers = Mapping[str, str]
+# Signs for others: method, key, query, headers and the SHA-256 of the body; the headers to send.
+Signer = Callable[[str, str, Mapping[str, str], Headers, str], Mapping[str, str]]
 
 
 class UploadedPart(NamedTuple):
@@ -49,9 +52,19 @@ class MultipartUpload(NamedTuple):
 
 
 class S3Requests:
-    """Requests to one bucket. Raises the errors of the minio client."""
+    """Requests to one bucket. Raises the errors of the minio client.
 
-    def __init__(self, settings: ServiceSettings, client: Minio, http: urllib3.PoolManager) -> None:
+    With a signer, every request is signed by it, and the own key is not used.
+    """
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        client: Minio,
+        http: urllib3.PoolManager,
+        signer: Signer | None = None,
+    ) -> None:
+        self._signer = signer
         self._bucket = settings.s3_bucket
         self._client = client
         self._http = http
@@ -74,15 +87,17 @@ class S3Requests:
         response = self._request("PUT", key, {"partNumber": str(number), "uploadId": upload_id}, data, {})
         return response.headers.get("etag", "").replace('"', "")
 
-    def complete_upload(self, key: str, upload_id: str, etags: Sequence[str]) -> None:
-        """Make an object of the parts, numbered from 1."""
+    def complete_upload(
+        self, key: str, upload_id: str, etags: Sequence[str], headers: Headers | None = None
+    ) -> None:
+        """Make an object of the parts, numbered from 1; the headers may hold a condition."""
         document = ElementTree.Element("CompleteMultipartUpload", xmlns=NAMESPACE)
         for number, etag in enumerate(etags, 1):
             part = ElementTree.SubElement(document, "Part")
             ElementTree.SubElement(part, "PartNumber").text = str(number)
             ElementTree.SubElement(part, "ETag").text = f'"{etag}"'
         body = ElementTree.tostring(document)
-        headers = {"Content-Type": "application/xml", "Content-MD5": _md5(body)}
+        headers = {"Content-Type": "application/xml", "Content-MD5": _md5(body), **(headers or {})}
         response = self._request("POST", key, {"uploadId": upload_id}, body, headers)
         # A server that has begun to reply reports a failure with status 200 and an error in the body.
         if ElementTree.fromstring(response.data).tag.endswith("Error"):
@@ -149,11 +164,28 @@ class S3Requests:
         self, method: str, key: str, query: Mapping[str, str], body: bytes | None, headers: Headers
     ) -> urllib3.BaseHTTPResponse:
         url = self._url(key, query)
-        signed = self._signed(method, url, body, headers)
+        signed = (
+            self._signed(method, url, body, headers)
+            if self._signer is None
+            else self._foreign(self._signer, method, key, query, body, headers)
+        )
         response = self._http.urlopen(method, urlunsplit(url), body=body, headers=signed)
         if response.status not in (200, 204, 206):
             raise _error(response)
         return response
+
+    def sign(
+        self, method: str, key: str, query: Mapping[str, str], headers: Headers, payload: str
+    ) -> dict[str, str]:
+        """The headers of a request that somebody else sends, with the signature of the own key."""
+        return self._with_signature(method, self._url(key, query), headers, payload)
+
+    @staticmethod
+    def _foreign(
+        signer: Signer, method: str, key: str, query: Mapping[str, str], body: bytes | None, headers: Headers
+    ) -> dict[str, str]:
+        full = {**headers, **({"Content-Length": str(len(body))} if body else {})}
+        return dict(signer(method, key, query, full, hashlib.sha256(body or b"").hexdigest()))
 
     def _url(self, key: str, query: Mapping[str, str]) -> SplitResult:
         """The address that the client uses for an object, or for the bucket when the key is empty."""
@@ -162,26 +194,30 @@ class S3Requests:
         return url._replace(path=path, query=urlencode(sorted(query.items()), safe="~", quote_via=quote))
 
     def _signed(self, method: str, url: SplitResult, body: bytes | None, headers: Headers) -> dict[str, str]:
-        date = datetime.now(UTC)
-        full = {"Host": url.netloc, "User-Agent": "runspine", "x-amz-date": date.strftime("%Y%m%dT%H%M%SZ")}
-        if body:
-            full["Content-Length"] = str(len(body))
+        full = {"Content-Length": str(len(body))} if body else {}
         plain = self._credentials is not None and url.scheme != "https"
         if body is not None and not plain:
             full["Content-MD5"] = _md5(body)
+        # TLS protects the body; without it the signature does.
+        payload = hashlib.sha256(body or b"").hexdigest() if plain else UNSIGNED
+        return self._with_signature(method, url, full | dict(headers), payload)
+
+    def _with_signature(
+        self, method: str, url: SplitResult, headers: Headers, payload: str
+    ) -> dict[str, str]:
+        date = datetime.now(UTC)
+        full = {"Host": url.netloc, "User-Agent": "runspine", "x-amz-date": date.strftime("%Y%m%dT%H%M%SZ")}
         full |= headers
         if self._credentials is None:
             return full
-        # TLS protects the body; without it the signature does.
-        digest = hashlib.sha256(body or b"").hexdigest() if plain else "UNSIGNED-PAYLOAD"
-        full["x-amz-content-sha256"] = digest
+        full["x-amz-content-sha256"] = payload
         signed = sign_v4_s3(
             method=method,
             url=url,
             region=REGION,
             headers=dict(full),
             credentials=self._credentials,
-            content_sha256=digest,
+            content_sha256=payload,
             date=date,
         )
         return {**full, "Authorization": str(signed["Authorization"])}

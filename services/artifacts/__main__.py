@@ -37,7 +37,7 @@ async def serve(settings: ArtifactsSettings, health: Health) -> None:
         await projector.start()
         REGISTRY.register(CatalogCollector(catalog))
         lease = JanitorLease(link, log, catalog, projector, settings.janitor_lease_seconds)
-        parts = Assembly(settings, log, blobs, catalog, projector, lease)
+        parts = Assembly(settings, link, log, blobs, catalog, projector, lease)
         health.add(lambda: parts.checker.trouble)
         servicer = ArtifactServicer(parts.context)
         async with (

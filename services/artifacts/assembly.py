@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runspine.eventlog import EventLog
+from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.projection import Projector
 from runspine.eventlog.subjects import ARTIFACTS, ATTEMPTS, RUNS
 from runspine.services.artifacts.anchoring import anchor_writer
@@ -20,6 +21,7 @@ from runspine.services.artifacts.edges.object_store import ObjectStore
 from runspine.services.artifacts.edges.prune_undo import PruneUndo
 from runspine.services.artifacts.edges.pruner import Pruner
 from runspine.services.artifacts.edges.scrubber import ObjectScrubber
+from runspine.services.artifacts.edges.upload_signer import UploadSigner
 from runspine.services.artifacts.edges.verification import ObjectVerification
 from runspine.services.artifacts.settings import ArtifactsSettings
 from runspine.storage.artifact_blobs import ArtifactBlobs
@@ -32,6 +34,7 @@ class Assembly:
     def __init__(
         self,
         settings: ArtifactsSettings,
+        link: NatsConnection,
         event_log: EventLog,
         blobs: ArtifactBlobs,
         catalog: ArtifactCatalog,
@@ -63,6 +66,7 @@ class Assembly:
         )
         imports = Imports(blobs, handler, settings.import_mib << 20)
         undo = PruneUndo(catalog, handler, store, verification)
+        self._signer = UploadSigner(link, catalog, blobs)
         self.context = CallContext(
             catalog,
             blobs,
@@ -93,6 +97,7 @@ class Assembly:
                 self._indexer.run(),
                 self._scrubber.run(),
                 self._inventory.run(),
+                self._signer.run(),
                 *inside,
             )
         finally:

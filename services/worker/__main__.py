@@ -11,6 +11,7 @@ from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY, WORK
 from runspine.runners import installed_runners
 from runspine.service.process import Health, open_link, open_log, run_service
+from runspine.services.worker.artifacts.signed_blobs import SignedFileBlobs, UploadSignatures
 from runspine.services.worker.facts.journal import DirectoryInUseError, hold_directory
 from runspine.services.worker.machine.status import MachineCollector
 from runspine.services.worker.process.sandbox import Sandbox, SandboxError, make_sandbox
@@ -37,9 +38,13 @@ async def work(settings: WorkerSettings, sandbox: Sandbox, health: Health) -> No
     async with open_link("worker", settings, health) as link, Publisher(link) as publisher:
         await wait_for_streams(link, RUNS, ATTEMPTS, TELEMETRY, WORK, BEATS, timeout=float("inf"))
         log = open_log(link, publisher, settings)
-        worker = Worker(settings, link, log, publisher, FileBlobs(settings), installed_runners(), sandbox)
+        signatures = UploadSignatures(link, settings.worker_id)
+        signed = settings.worker_uploads == "signed"
+        blobs = SignedFileBlobs(settings, signatures) if signed else FileBlobs(settings)
+        worker = Worker(settings, link, log, publisher, blobs, installed_runners(), sandbox)
         REGISTRY.register(MachineCollector(worker.machine))
-        await worker.serve()
+        async with signatures.open():
+            await worker.serve()
 
 
 if __name__ == "__main__":

@@ -50,6 +50,11 @@ class WorkerSettings(ServiceSettings):
     worker_only_run: str = Field(
         "", description="serve this run alone, then end: for workers that a launcher starts"
     )
+    worker_uploads: Literal["signed", "own"] = Field(
+        "signed",
+        description="how artifacts are written to S3: signed, each request by the artifacts service; "
+        "own, with this worker's key, which must be one that may write them",
+    )
     beat_seconds: float = Field(1.0, gt=0, description="time between heartbeats")
     progress_seconds: float = Field(60.0, gt=0, description="minimum time between progress facts of a run")
     system_seconds: float = Field(

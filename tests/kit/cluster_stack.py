@@ -35,6 +35,7 @@ class ClusterStack:
             "RUNSPINE_WORKER_ID": name,
             "RUNSPINE_WORKER_DIR": str(directory),
             "RUNSPINE_WORKER_SLOTS": str(slots),
+            "RUNSPINE_WORKER_UPLOADS": "own",
         }
         with (directory / "stderr").open("wb") as errors:
             process = start_module("runspine.services.worker", environment, stderr=errors)

@@ -97,6 +97,8 @@ class Rig:
             "RUNSPINE_WORKER_SLOTS": str(slots),
             # Trainers of these tests read and write wherever the test looks; the stacks' are sandboxed.
             "RUNSPINE_WORKER_SANDBOX": "off",
+            # Most of these tests run no artifacts service.
+            "RUNSPINE_WORKER_UPLOADS": "own",
         }
         with errors.open("wb") as file:
             process = start_module(

@@ -226,7 +226,7 @@ class StoragePlane(ControlPlane):
             projector = Projector(log, stored, catalog)
             await projector.start()
             lease = JanitorLease(link, log, catalog, projector, settings.janitor_lease_seconds)
-            await Assembly(settings, log, stored, catalog, projector, lease).run()
+            await Assembly(settings, link, log, stored, catalog, projector, lease).run()
 
 
 @contextlib.contextmanager

@@ -18,6 +18,9 @@ LAG = Gauge("runspine_artifact_index_lag_seconds", "Age of the oldest artifact t
 WAITING = Gauge("runspine_artifact_index_waiting", "Artifacts that wait to be verified")
 BUCKET = Gauge("runspine_bucket_bytes", "Bytes in the bucket, by first part of the name", ["prefix"])
 ORPHANS = Gauge("runspine_artifact_orphans", "Objects without a fact, facts without an object", ["side"])
+UPLOADS_SIGNED = Counter(
+    "runspine_artifact_uploads_signed_total", "Requests of workers to sign an upload", ["outcome"]
+)
 TROUBLE = Gauge("runspine_artifact_s3_away", "1 while S3 cannot be read")
 
 

@@ -166,7 +166,7 @@ class Uploads:
             self._spoilt.setdefault(intent.run_id, []).append(intent.name)
             log.error("upload.spoilt", run_id=intent.run_id, name=intent.name, error=str(error))
             with contextlib.suppress(BlobsUnavailableError):
-                await self._blobs.abort_uploads(intent.key)
+                await self._blobs.for_attempt(intent.run_id, intent.attempt).abort_uploads(intent.key)
             return error
         return None
 
@@ -194,7 +194,8 @@ class Uploads:
     async def _store(self, intent: Intent) -> None:
         replace = intent.digest in self._distrusted
         with await asyncio.to_thread(open_intent, intent) as file:
-            await self._blobs.store(file, intent.key, intent.digest, replace=replace)
+            blobs = self._blobs.for_attempt(intent.run_id, intent.attempt)
+            await blobs.store(file, intent.key, intent.digest, replace=replace)
         self._distrusted.discard(intent.digest)
 
 
