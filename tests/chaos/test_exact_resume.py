@@ -19,7 +19,7 @@ from tests.kit.client import PatientClient
 from tests.kit.steps import Step, read_steps
 
 STEPS, ENVS = 16_384, 4
-PARTS = {"nats", "s3", "orchestrator", "worker"}
+PARTS = {"nats", "s3", "orchestrator", "artifacts", "worker"}
 SPEC = RunSpec(
     runner="builtin",
     algo="ppo",

@@ -19,7 +19,7 @@ from tests.kit.client import PatientClient
 from tests.kit.steps import read_steps
 
 # Seconds each server is away; the promise is for a minute, CI waits less.
-PARTS = {"nats", "s3", "orchestrator", "worker"}
+PARTS = {"nats", "s3", "orchestrator", "artifacts", "worker"}
 AWAY = float(os.environ.get("RUNSPINE_TEST_OUTAGE", "10"))
 TRAINER = """
 import json, os, pathlib, sys, time

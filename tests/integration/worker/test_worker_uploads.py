@@ -141,7 +141,7 @@ def shown(stack: Stack, run_id: str) -> str:
 async def test_a_run_that_ends_while_s3_is_away_completes_and_reports_its_pending_uploads(
     tmp_path: Path,
 ) -> None:
-    parts = {"nats", "s3", "orchestrator", "worker"}
+    parts = {"nats", "s3", "orchestrator", "artifacts", "worker"}
     async with running_stack(tmp_path / "home", workers=1, slots=1, only=parts) as stack:
         client = PatientClient(stack)
         spec = RunSpec(runner="script", command=["python", "-c", LAST_WORDS])
