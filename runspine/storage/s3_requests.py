@@ -20,6 +20,7 @@ from runspine.storage.keys import UNSIGNED
 from runspine.storage.minio_py import (
     InvalidResponseError,
     Minio,
+    MinioException,
     S3Error,
     ServerError,
     StaticProvider,
@@ -34,6 +35,10 @@ PAGE = "1000"
 Headers = Mapping[str, str]
 # Signs for others: method, key, query, headers and the SHA-256 of the body; the headers to send.
 Signer = Callable[[str, str, Mapping[str, str], Headers, str], Mapping[str, str]]
+
+
+class NotSignedError(MinioException):
+    """Who signs the requests does not sign this one, or does not answer."""
 
 
 class UploadedPart(NamedTuple):

@@ -20,12 +20,13 @@ from runspine.ids import new_ulid
 from runspine.services.artifacts.core.catalog import ArtifactCatalog
 from runspine.services.artifacts.core.upload_rights import LATE_MICROS, why_not
 from runspine.services.artifacts.edges.upload_signer import UploadSigner
-from runspine.services.worker.artifacts.signed_blobs import NotSignedError, SignedFileBlobs, UploadSignatures
+from runspine.services.worker.artifacts.signed_blobs import SignedFileBlobs, UploadSignatures
 from runspine.settings import ServiceSettings
 from runspine.storage.artifact_blobs import ArtifactS3Blobs
 from runspine.storage.blobs import BlobsUnavailableError
 from runspine.storage.bucket_rights import SERVICES, S3Key, seaweed_identities
 from runspine.storage.keys import artifact_key, checksum
+from runspine.storage.s3_requests import NotSignedError
 from runspine.wire.v1.artifacts_pb2 import CatalogRun
 from runspine.wire.v1.run_pb2 import COMPLETED
 from runspine.wire.v1.uploads_pb2 import SignUploadRequest

@@ -11,8 +11,6 @@ from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
-from minio.error import MinioException
-
 from runspine.eventlog.connection import NatsConnection
 from runspine.eventlog.core_nats import CoreMessage, messages_of, try_publish
 from runspine.eventlog.permissions import UPLOAD_REPLIES
@@ -20,16 +18,12 @@ from runspine.eventlog.subjects import uploads_subject
 from runspine.settings import ServiceSettings
 from runspine.storage.file_blobs import FileBlobs
 from runspine.storage.keys import checksum
-from runspine.storage.s3_requests import S3Requests
+from runspine.storage.s3_requests import NotSignedError, S3Requests
 from runspine.wire.v1.uploads_pb2 import SignUploadReply, SignUploadRequest
 
 ANSWER_SECONDS = 10.0
 # Reading a large object that may be damaged takes longer.
 READ_SECONDS = 600.0
-
-
-class NotSignedError(MinioException):
-    """The artifacts service does not sign the request, or does not answer."""
 
 
 class UploadSignatures:
