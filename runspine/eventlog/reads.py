@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from runspine.eventlog.admission import accepted_history
@@ -19,10 +20,13 @@ from runspine.eventlog.api import ask
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.port import AuthorCheck, CorruptError, Recorded
 from runspine.eventlog.server_errors import NO_MESSAGE, ServerRefusedError
-from runspine.eventlog.stored import micros, stored_at
 from runspine.eventlog.subjects import stream_of
 
 DIGEST = "Runspine-Digest"
+# Headers that the server adds to a stored message.
+SEQUENCE, STORED_AT = "Nats-Sequence", "Nats-Time-Stamp"
+EPOCH = datetime.fromtimestamp(0, UTC)
+MICROSECOND = timedelta(microseconds=1)
 READ_BATCH = 500
 # How long a replica may be silent, and for how long all is read from the leader after one was.
 DIRECT_SECONDS = 0.5
@@ -146,3 +150,13 @@ def _from_direct(stream: str, headers: dict[str, str], data: bytes) -> Recorded:
         stated_digest(headers),
         stored_at(headers),
     )
+
+
+def stored_at(headers: Mapping[str, str]) -> int:
+    """When the message was stored, in microseconds."""
+    return micros(headers[STORED_AT])
+
+
+def micros(text: str) -> int:
+    """A time of the server in microseconds; its nanoseconds are cut off."""
+    return (datetime.fromisoformat(text) - EPOCH) // MICROSECOND

@@ -18,8 +18,8 @@ import structlog
 
 from runspine.eventlog.connection import NatsConnection, NatsUnreachableError
 from runspine.eventlog.nats_py import Msg, NatsError
+from runspine.eventlog.reads import SEQUENCE, stored_at
 from runspine.eventlog.server_errors import ServerRefusedError
-from runspine.eventlog.stored import SEQUENCE, stored_at
 from runspine.eventlog.subjects import announcements
 
 log = structlog.get_logger()

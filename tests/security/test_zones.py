@@ -45,7 +45,7 @@ TARGETS = {
     f"stored.RUNS.runs.{FORGED}": set(),
 }
 # Messages that are not stored: who receives them, and who may send them.
-HEARD = {
+RECEIVED = {
     f"control.{FORGED}": ("worker", {"dashboard"}),
     f"preflight.{FORGED}": ("worker", {"orchestrator"}),
     f"caches.{FORGED}": ("worker", {"orchestrator"}),
@@ -149,12 +149,12 @@ def requests_of(user: str) -> list[tuple[str, bytes]]:
 async def test_an_answer_of_the_server_is_not_published_where_the_requester_may_not_publish(
     site: Site, user: str
 ) -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     async def keep(message: Msg) -> None:
-        heard.append(message.subject)
+        received.append(message.subject)
 
-    for subject, (listener, senders) in HEARD.items():
+    for subject, (listener, senders) in RECEIVED.items():
         if user not in (listener, *senders):
             await (await site.client(listener)).subscribe(subject, cb=keep)
     attacker = await site.client(user)
@@ -162,7 +162,9 @@ async def test_an_answer_of_the_server_is_not_published_where_the_requester_may_
     asked = requests_of(user)
     assert asked
     foreign = [subject for subject, writers in TARGETS.items() if user not in writers]
-    foreign += [subject for subject, (listener, writers) in HEARD.items() if user not in (listener, *writers)]
+    foreign += [
+        subject for subject, (listener, writers) in RECEIVED.items() if user not in (listener, *writers)
+    ]
     for target in foreign:
         for subject, body in asked:
             await attacker.publish(subject, body, reply=target)
@@ -170,7 +172,7 @@ async def test_an_answer_of_the_server_is_not_published_where_the_requester_may_
     await attacker.request(*asked[0], timeout=30)
     await asyncio.sleep(0.3)
     assert await site.held() == before
-    assert heard == []
+    assert received == []
 
 
 async def test_a_worker_cannot_have_an_offer_delivered_onto_a_run(site: Site) -> None:
@@ -211,7 +213,7 @@ async def test_no_reader_has_a_consumer_deliver_onto_a_run(site: Site) -> None:
 
 
 async def test_a_home_from_before_the_zones_keeps_its_facts(tmp_path: Path) -> None:
-    """The account of the streams keeps its name: nothing moves on disk, whoever wrote there."""
+    """The account of the streams keeps its name: nothing moves on disk."""
     home = tmp_path / "home"
     async with running_stack(home, only={"nats"}) as stack:
         url, passwords = f"nats://{stack.addresses['nats']}", dict(stack.credentials.nats)

@@ -53,17 +53,6 @@ def failure(code: int, detail: object = "") -> dict[str, Any]:
     return {"error": {"code": status, "err_code": code, "description": description.format(detail)}}
 
 
-def _described_by(group: Group, stored: Stored) -> dict[str, str]:
-    """Headers of a stored message that is sent outside of its subject."""
-    return {
-        **stored.headers,
-        "Nats-Stream": group.name,
-        "Nats-Subject": stored.subject,
-        "Nats-Sequence": str(stored.sequence),
-        "Nats-Time-Stamp": stored.time,
-    }
-
-
 class Api:
     """Appends and API requests, at the server that a client is connected to."""
 
@@ -144,11 +133,11 @@ class Api:
             stored = group.store.add(request.subject, request.headers, request.data, self.cluster.wall)
             answer = {"stream": group.name, "seq": stored.sequence}
 
-            def tell() -> None:
+            def report() -> None:
                 self.reply(leader, request, answer)
                 self._announce(leader, group, stored)
 
-            return tell
+            return report
 
         strike, self.cluster.on_append = self.cluster.on_append, None
         if strike is not None:
@@ -157,10 +146,10 @@ class Api:
         group.propose(leader, Proposal(0, commit, message_id, request.subject))
 
     def _announce(self, leader: Server, group: Group, stored: Stored) -> None:
-        """`republish`: a leader that commits tells whoever listens, once."""
+        """`republish`: a leader announces what it commits, once."""
         if (rule := group.store.config.get("republish")) and rule["headers_only"]:
             subject = rule["dest"].removesuffix(">") + stored.subject
-            self.cluster.respond(leader, subject, b"", _described_by(group, stored))
+            self.cluster.respond(leader, subject, b"", stored.described(group.name))
 
     def _refusal(self, leader: Server, group: Group, request: Request) -> dict[str, Any] | None:
         """Why it is not stored, or the position that its message id has already."""
@@ -353,7 +342,7 @@ class Api:
         found = list(group.store.since(body.get("seq", 1), body["next_by_subj"], applied))
         for count, stored in enumerate(found[: body.get("batch", 1)], 1):
             pending = {"Nats-Num-Pending": str(len(found) - count)}
-            headers = {**_described_by(group, stored), **pending}
+            headers = {**stored.described(group.name), **pending}
             self.cluster.respond(replica, request.reply, stored.data, headers)
             left -= stored.size
             if left <= 0:

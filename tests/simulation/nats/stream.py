@@ -41,6 +41,16 @@ class Stored:
     def time(self) -> str:
         return datetime.fromtimestamp(self.at, UTC).isoformat().replace("+00:00", "Z")
 
+    def described(self, stream: str) -> dict[str, str]:
+        """Its headers when it is sent outside of its subject."""
+        return {
+            **self.headers,
+            "Nats-Stream": stream,
+            "Nats-Subject": self.subject,
+            "Nats-Sequence": str(self.sequence),
+            "Nats-Time-Stamp": self.time,
+        }
+
     def as_json(self) -> dict[str, Any]:
         raw = "NATS/1.0\r\n" + "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         found = {"subject": self.subject, "seq": self.sequence, "time": self.time}
