@@ -62,7 +62,7 @@ def known() -> ArtifactCatalog:
     catalog = ArtifactCatalog()
     catalog.runs = {RUN: CatalogRun(), ENDED: CatalogRun()}
     for run in catalog.runs.values():
-        run.starts[1].SetInParent()
+        run.run.attempt = 1
     catalog.runs[ENDED].run.phase = COMPLETED
     catalog.runs[ENDED].run.ended_at = now_micros() - LATE_MICROS - 1
     return catalog

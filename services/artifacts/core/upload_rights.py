@@ -33,7 +33,7 @@ def why_not(request: SignUploadRequest, catalog: ArtifactCatalog, now: int) -> s
 
 def _attempt_refused(request: SignUploadRequest, catalog: ArtifactCatalog, now: int) -> str:
     known = catalog.runs.get(request.run_id)
-    if known is None or request.attempt not in known.starts:
+    if known is None or not 1 <= request.attempt <= known.run.attempt:
         return f"attempt {request.attempt} of {request.run_id} is not on the log, or not read yet"
     if known.run.phase in ENDED and now - known.run.ended_at > LATE_MICROS:
         return f"{request.run_id} ended more than a day ago"
