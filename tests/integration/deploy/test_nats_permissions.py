@@ -65,6 +65,10 @@ WRITERS = {
     "_INBOX_orchestrator.ask.0123.1": set(),
     # Replies to launch checks, and nothing else of the orchestrator's inbox.
     "_INBOX_orchestrator.preflight.0123.1": {"worker"},
+    # Requests to sign uploads, and their answers.
+    "uploads.w1": {"worker"},
+    "_INBOX_worker.uploads.0123.1": {"artifacts"},
+    "_INBOX_worker.ask.0123.1": set(),
     "anything.else": set(),
 }
 
@@ -160,7 +164,7 @@ async def test_no_user_receives_what_is_not_meant_for_it(fleet: Fleet) -> None:
     system = ["$JS.API.>", "$JS.EVENT.>", "$JS.ACK.>", "$SYS.>", "_INBOX.>", ">"]
     inboxes = [f"{inbox_of(user)}.>" for user in USERS]
     news = [f"stored.{stream}.>" for stream in READABLE["admin"]]
-    wanted = [*inboxes, "control.>", "frames.>", "preflight.*", *news, *families, *system]
+    wanted = [*inboxes, "control.>", "frames.>", "preflight.*", "uploads.*", *news, *families, *system]
     received_so_far = {}
     for user in SERVICES:
         async with fleet.bare(user) as (client, errors):
@@ -171,6 +175,7 @@ async def test_no_user_receives_what_is_not_meant_for_it(fleet: Fleet) -> None:
         if user in own:
             own[user] |= {f"stored.{stream}.>" for stream in streams}
     own["dashboard"].add("frames.>")
+    own["artifacts"].add("uploads.*")
     assert received_so_far == own
 
 
