@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlunsplit
 
 import pytest
-from minio.error import S3Error
 
 from runspine.clock import now_micros
 from runspine.eventlog.connection import NatsAccount, NatsConnection
@@ -26,6 +25,7 @@ from runspine.storage.artifact_blobs import ArtifactS3Blobs
 from runspine.storage.blobs import BlobsUnavailableError
 from runspine.storage.bucket_rights import SERVICES, S3Key, seaweed_identities
 from runspine.storage.keys import artifact_key, checksum
+from runspine.storage.minio_py import S3Error
 from runspine.storage.s3_requests import NotSignedError
 from runspine.wire.v1.artifacts_pb2 import CatalogRun
 from runspine.wire.v1.run_pb2 import COMPLETED

@@ -50,6 +50,7 @@ RECEIVED = {
     f"control.{FORGED}": ("worker", {"dashboard"}),
     f"preflight.{FORGED}": ("worker", {"orchestrator"}),
     f"caches.{FORGED}": ("worker", {"orchestrator"}),
+    f"processes.{FORGED}": ("worker", {"orchestrator"}),
     f"frames.{FORGED}.0": ("dashboard", {"worker"}),
     f"uploads.{FORGED}": ("artifacts", {"worker"}),
     f"{UPLOAD_REPLIES}.0123.1": ("worker", {"artifacts"}),
