@@ -17,6 +17,7 @@ from runspine.clock import now_micros
 from runspine.services.worker.artifacts.beneath import open_beneath, opened_folder
 from runspine.services.worker.process.telemetry_socket import TelemetrySocket
 from runspine.services.worker.process.trainer_process import CHUNK
+from runspine.services.worker.protocol.failure_line import FailureLine
 from runspine.services.worker.protocol.frame_splitter import Frame, FrameSplitter
 from runspine.services.worker.protocol.line_splitter import LineSplitter
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
@@ -44,6 +45,7 @@ class Output:
         self._folder = folder
         self._telemetry = telemetry
         self._tail: deque[str] = deque(maxlen=MAX_TAIL_LINES)
+        self._failure = FailureLine()
         self._connections = 0
         self._partial_bytes = 0
         self._refused = 0
@@ -80,9 +82,8 @@ class Output:
 
     @property
     def last_line(self) -> str:
-        """The last line of stderr that is not empty."""
-        lines = [line.strip() for line in self._tail if line.strip()]
-        return lines[-1][:MAX_REASON_LENGTH] if lines else ""
+        """The last line of stderr that states something, or the one that it is about."""
+        return self._failure.text[:MAX_REASON_LENGTH]
 
     async def _read(
         self,
@@ -135,6 +136,7 @@ class Output:
                 file.write(text)
                 if source == STDERR:
                     self._tail.append(text[:MAX_TAIL_BYTES])
+                    self._failure.add(text[:MAX_TAIL_BYTES])
         self._telemetry.cut_batches()
         file.flush()
 

@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from runspine.services.worker.facts.outcome import exit_reason, hand_back, is_open, is_taken, stop_for
+from runspine.services.worker.protocol.failure_line import FailureLine
 from runspine.wire.v1.facts_pb2 import HANDED_BACK, STOPPED, AttemptExited, AttemptStarted, Fact
 from runspine.wire.v1.run_pb2 import (
     CANCELLED,
@@ -18,6 +19,35 @@ from runspine.wire.v1.run_pb2 import (
     Run,
 )
 from runspine.wire.v1.spec_pb2 import Limits, RunSpec
+
+RAISED = 'Traceback (most recent call last):\n  File "x.py", line 1\n    raise ValueError("boom: 1")\n'
+JAX = """ValueError: boom: 1
+--------------------
+For simplicity, JAX has removed its internal frames from the traceback of the following exception. Set \
+JAX_TRACEBACK_FILTERING=off to include these.
+"""
+# As torchrun of torch 2.13 prints it.
+TORCHRUN = """W1119 22:52:31.164000 5301 api.py:1028] Sending process 5469 closing signal SIGTERM
+Traceback (most recent call last):
+  File "launcher/api.py", line 383, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\x20
+============================================================
+x.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : -15 (pid: 5469)  (SIGTERM)
+  traceback : Signal 15 (SIGTERM) received by PID 5469
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  exitcode  : 3 (pid: 5468)\x20
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
 
 
 def start(attempt: int, worker: str = "w1") -> Fact:
@@ -96,3 +126,23 @@ def test_only_the_holder_of_the_newest_attempt_may_end_it_and_once() -> None:
 )
 def test_an_end_has_a_reason_for_people(code: int, number: int, last: str, reason: str) -> None:
     assert exit_reason(code, number, last) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", ""),
+        (RAISED + "ValueError: boom: 1\n\n", "ValueError: boom: 1"),
+        (RAISED + JAX, "ValueError: boom: 1"),
+        (RAISED + "ValueError: boom: 1\n" + TORCHRUN, "ValueError: boom: 1"),
+        (RAISED + "[rank0]: my.ConfigError: boom\n" + TORCHRUN, "my.ConfigError: boom"),
+        (TORCHRUN, "torchrun: a process ended with exit code 3"),
+        ("KeyError: handled\nout of steps\n=====\n", "out of steps"),
+    ],
+    ids=["nothing", "plain", "jax", "torchrun", "rank", "torchrun alone", "no exception"],
+)
+def test_the_reason_is_the_line_that_states_it(text: str, reason: str) -> None:
+    failure = FailureLine()
+    for line in text.split("\n"):
+        failure.add(line)
+    assert failure.text == reason
