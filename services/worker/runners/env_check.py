@@ -22,6 +22,7 @@ from runspine.spec.plain import plain_value
 from runspine.wire.v1.spec_pb2 import RunSpec
 
 PROBE = "runspine.trainers.builtin.probe"
+ATARI = "ALE/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def check_env(python: str, spec: RunSpec, packages: Sequence[str], extra: str) -
             f"{', '.join(found['missing'])} is not installed for {python}: pip install '{extra}'", "runner"
         )
     if "unknown" in found:
-        raise NotReadyError(f"env {_unknown(spec.env, found)}")
+        raise NotReadyError(f"env {unknown_env(spec.env, found)}")
     if "unmade" in found:
         raise NotReadyError(f"env {spec.env} cannot be made: {found['unmade']}")
     return EnvSpaces(
@@ -81,10 +82,13 @@ def check_env(python: str, spec: RunSpec, packages: Sequence[str], extra: str) -
     )
 
 
-def _unknown(env: str, found: dict[str, Any]) -> str:
+def unknown_env(env: str, found: Mapping[str, Any]) -> str:
+    """Why an env is not known, and the remedy."""
     known = found["known"]
     if env in known or ":" in env:  # known, but not available: its error states why
         return f"{env!r}: {found['unknown']}"
+    if env.startswith(ATARI):
+        return f"{env!r} is registered by the package ale-py: write ale_py:{env}, with ale-py installed there"
     near = not_accepted(env, known).partition(". ")[2]
     return f"{env!r} is not one that Gymnasium knows here. {near or found['unknown']}"
 

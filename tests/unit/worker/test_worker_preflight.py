@@ -11,7 +11,7 @@ from runspine.runners import NotReadyError
 from runspine.services.worker.claim.launch_check import field_of, unlike
 from runspine.services.worker.claim.preflight import MAX_COMMAND_BYTES, MAX_PROBLEMS, MAX_TEXT, bounded
 from runspine.services.worker.runners import probes
-from runspine.services.worker.runners.env_check import Space
+from runspine.services.worker.runners.env_check import Space, unknown_env
 from runspine.services.worker.runners.probes import reused_reports, run_probe
 from runspine.wire.v1.preflight_pb2 import PreflightProblem, PreflightReply
 
@@ -87,3 +87,9 @@ def test_a_report_is_reused_by_checks_and_neither_by_launches_nor_when_it_names_
         probe(bad)
         probe(bad)
     assert runs.read_text() == "xxxx"
+
+
+def test_the_reason_of_an_unknown_atari_env_names_the_id_that_works() -> None:
+    found = {"known": ["CartPole-v1"], "unknown": "Namespace ALE not found"}
+    assert "write ale_py:ALE/Breakout-v5" in unknown_env("ALE/Breakout-v5", found)
+    assert unknown_env("ale_py:ALE/Nope-v5", found).endswith("Namespace ALE not found")
