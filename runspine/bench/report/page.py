@@ -14,7 +14,6 @@ from runspine.bench.report import kills
 from runspine.bench.report.comparisons import ComparedFigure, compared
 from runspine.bench.report.gather import Taken
 from runspine.bench.report.parts import PARTS
-from runspine.bench.report.plots import draw_comparison, draw_growth
 from runspine.bench.report.targets import Answer, answers
 
 MARKS = {True: "✓ met", False: "✗ **not met**", None: "–"}
@@ -28,6 +27,8 @@ GROWTH = (
 
 def write(folder: Path, taken: dict[str, Taken]) -> list[Answer]:
     """Write all files of the report; return the answers to the targets."""
+    from runspine.bench.report.plots import draw_comparison, draw_growth  # matplotlib takes half a second
+
     figures = [figure for part in taken.values() for figure in part.figures]
     answered, comparisons = answers(figures), compared(figures)
     for each in comparisons:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate
 
 from runspine.compare.comparison import Settings, compare
 from runspine.compare.curves import curve_of, grid_over, on_grid
@@ -64,6 +63,8 @@ def test_the_grid_begins_where_every_run_has_begun() -> None:
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=50))
 def test_the_area_is_the_integral_by_the_width(values: list[float]) -> None:
+    from scipy import integrate  # half a second, which each process of tests would pay
+
     grid = np.linspace(3, 17, len(values))
     expected = integrate.trapezoid(values, grid) / 14
     assert area(grid, np.array(values)) == pytest.approx(expected, abs=1e-9)

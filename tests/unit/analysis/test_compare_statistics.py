@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy import stats
 
 from runspine.compare.statistics import bootstrap, iqm, mean
 
@@ -20,6 +19,8 @@ MATRICES = arrays.arrays(np.float64, st.tuples(st.integers(1, 24), st.integers(1
 
 @given(MATRICES)
 def test_the_iqm_is_the_mean_trimmed_by_a_quarter(values: np.ndarray) -> None:
+    from scipy import stats  # half a second, which each process of tests would pay
+
     expected = stats.trim_mean(values, 0.25, axis=0)
     assert iqm(values) == pytest.approx(expected, rel=1e-12, abs=1e-6)
 
@@ -54,6 +55,8 @@ def test_the_interval_is_that_of_all_possible_resamples() -> None:
 
 
 def test_the_interval_agrees_with_scipys() -> None:
+    from scipy import stats  # half a second, which each process of tests would pay
+
     seeds = np.random.default_rng(7).normal(100, 15, 12)
     ours = bootstrap(seeds[:, None], [0] * 12, iqm, np.random.default_rng(2), samples=20_000)
     theirs = stats.bootstrap(
