@@ -34,7 +34,7 @@ print("ende ✓")
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell = Shell(tmp_path_factory.mktemp("api") / "home")
-    shell("up", "--detach", "--slots", "2")
+    shell("up", "--detach", "--no-page", "--slots", "2")
     yield shell
     shell("down")
 

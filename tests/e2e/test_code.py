@@ -69,7 +69,7 @@ class Project:
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell = Shell(tmp_path_factory.mktemp("stack") / "home")
-    shell("up", "--detach", "--slots", "1")
+    shell("up", "--detach", "--no-page", "--slots", "1")
     yield shell
     shell("down")
 

@@ -21,7 +21,7 @@ TINY = {"eval_every": 20, "eval_episodes": 1, "batch_size": 32}
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfflineLab]:
     lab = OfflineLab(tmp_path_factory.mktemp("offline") / "home")
-    lab("up", "--detach", "--slots", "2")
+    lab("up", "--detach", "--no-page", "--slots", "2")
     yield lab
     lab("down")
 

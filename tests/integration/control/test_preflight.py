@@ -37,7 +37,7 @@ DIGEST = "ab" * 32
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     home = tmp_path_factory.mktemp("preflight") / "home"
     shell = Shell(home, RUNSPINE_CLEANRL_DIR=str(STAND_IN), WANDB_API_KEY=SECRET)
-    shell("up", "--detach", "--slots", "2")
+    shell("up", "--detach", "--no-page", "--slots", "2")
     yield shell
     shell("down")
 

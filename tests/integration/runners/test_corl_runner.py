@@ -25,7 +25,7 @@ CLEARLY = 50.0
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfflineLab]:
     lab = OfflineLab(tmp_path_factory.mktemp("corl") / "home")
-    lab("up", "--detach", "--slots", "3")
+    lab("up", "--detach", "--no-page", "--slots", "3")
     yield lab
     lab("down")
 

@@ -38,7 +38,7 @@ PPO = "runner: builtin\nalgo: ppo\nenv: CartPole-v1\nseed: 11\ntotal_steps: 512\
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell = Shell(tmp_path_factory.mktemp("evaluation") / "home")
-    shell("up", "--detach", "--slots", "3")
+    shell("up", "--detach", "--no-page", "--slots", "3")
     yield shell
     shell("down")
 

@@ -82,7 +82,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         (folder / "checkout" / name).mkdir(parents=True)
     (folder / "checkout" / "cleanrl" / "dqn.py").write_text(DQN)
     shell = Shell(folder / "home", RUNSPINE_CLEANRL_DIR=str(folder / "checkout"))
-    shell("up", "--detach", "--slots", "2")
+    shell("up", "--detach", "--no-page", "--slots", "2")
     yield shell
     shell("down")
 

@@ -61,7 +61,7 @@ class Here(Shell):
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     home = tmp_path_factory.mktemp("replay") / "home"
     elsewhere = Shell(home)
-    elsewhere("up", "--detach", "--slots", "3")
+    elsewhere("up", "--detach", "--no-page", "--slots", "3")
     yield Here(home)
     elsewhere("down")
 

@@ -79,7 +79,7 @@ class Sweeps:
 @pytest.fixture(scope="module")
 def sweeps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweeps]:
     sweeps = Sweeps(tmp_path_factory.mktemp("sweeps"))
-    sweeps("up", "--detach", "--slots", "4")
+    sweeps("up", "--detach", "--no-page", "--slots", "4")
     yield sweeps
     sweeps("down")
 

@@ -39,7 +39,7 @@ from tests.kit.sinks import (
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell = Shell(tmp_path_factory.mktemp("stack") / "home")
-    shell.apart("up", "--detach", "--slots", "1")
+    shell.apart("up", "--detach", "--no-page", "--slots", "1")
     yield shell
     shell.apart("down")
 

@@ -45,16 +45,20 @@ home_option = click.option(
 @click.option(
     "--pools", default=DEFAULT_POOL, show_default=True, help="Pools of the workers, comma-separated."
 )
+@click.option("--page/--no-page", default=True, show_default=True, help="Serve the web page.")
 @click.option("--detach", is_flag=True, help="Run in the background; return when ready.")
 @json_option
-def up(home: Path, workers: int, slots: int | None, pools: str, detach: bool, as_json: bool) -> int:
+def up(
+    home: Path, workers: int, slots: int | None, pools: str, page: bool, detach: bool, as_json: bool
+) -> int:
     """Start NATS, S3 and all services on this machine; Ctrl-C stops them."""
     from runspine.embedded.home import Home
-    from runspine.embedded.plan import StackOptions
+    from runspine.embedded.plan import PARTS, StackOptions
     from runspine.embedded.record import running_record
 
     place = Home.at(home)
-    options = StackOptions(workers=workers, slots=slots, pools=_names(pools))
+    only = None if page else set(PARTS) - {"dashboard"}
+    options = StackOptions(workers=workers, slots=slots, pools=_names(pools), only=only)
     running = running_record(place)
     if running is not None:
         return _echo_running(place.path, running, as_json)
