@@ -35,7 +35,7 @@ export function twinsOf(series: readonly SeriesShape[]): Map<string, string> {
   for (const name of orderMetrics(series.map((one) => one.name))) {
     const one = series.find((each) => each.name === name)!;
     if (!/return|length|reward/.test(name) || one.points < 2) continue;
-    const key = JSON.stringify([one.points, one.first_step, one.last_step, one.minimum, one.maximum, one.last, /length/.test(name)]);
+    const key = JSON.stringify([one.points, one.minimum, one.maximum, one.last, /length/.test(name)]);
     const known = first.get(key);
     if (known) found.set(name, known); else first.set(key, name);
   }
