@@ -49,7 +49,7 @@ from runspine.services.worker.process.trainer_process import (
     TrainerExit,
     TrainerProcess,
 )
-from runspine.services.worker.process.usage import UsageSampler, report_usage
+from runspine.services.worker.process.usage import report_usage, sampler_of
 from runspine.services.worker.settings import WorkerSettings
 from runspine.services.worker.telemetry.pipeline import TelemetryPipeline
 from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
@@ -290,19 +290,15 @@ class Attempt:
             reached = limit_reached(limit, grace_of(self._run.spec))
             self._call_later(limit, lambda: self.stop(reached))
         guard = LimitGuard(
-            self.limits,
-            self._run.spec.limits,
-            prepared.run_dir,
-            trainer.process.pid,
-            trainer.cgroup,
-            trainer.enforced,
-        )
+            self.limits, self._run.spec.limits, prepared.run_dir,
+            trainer.process.pid, trainer.cgroup, trainer.enforced,
+        )  # fmt: skip
         async with alongside(
             progress=self._record_progress(),
             limits=guard.watch(self.stop),
             reports=self._reports.follow(),
             usage=report_usage(
-                functools.partial(self._sampler, trainer),
+                functools.partial(sampler_of, trainer, prepared.run_dir, prepared.environment),
                 self._settings.system_seconds,
                 self._telemetry.add_metrics,
             ),
@@ -371,17 +367,9 @@ class Attempt:
             self._stalled_since = since
 
         return StallGuard(
-            self._run.spec,
-            trainer.process.pid,
-            self._telemetry,
-            self.claim.prepared.redact,
-            self._settings.stall_seconds,
-            mark,
-        )
-
-    def _sampler(self, trainer: TrainerProcess) -> UsageSampler:
-        gpus = [gpu for gpu in self.claim.prepared.environment["CUDA_VISIBLE_DEVICES"].split(",") if gpu]
-        return UsageSampler(trainer.process.pid, trainer.cgroup, self.claim.prepared.run_dir, gpus)
+            self._run.spec, trainer.process.pid, self._telemetry,
+            self.claim.prepared.redact, self._settings.stall_seconds, mark,
+        )  # fmt: skip
 
     def _discovery_seconds(self, outcome: Outcome) -> float:
         """How long the end waits for the search for unannounced files."""

@@ -11,12 +11,13 @@ import contextlib
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from runspine.services.worker.process.limits import disk_used, memory_used, thread_count
 from runspine.services.worker.process.reaper import descendants
+from runspine.services.worker.process.trainer_process import TrainerProcess
 
 MIB = 1 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -122,6 +123,12 @@ class UsageSampler:
             cpu = _total(map(cpu_seconds, pids))
         io = [_io(pid) for pid in pids]
         return Totals(cpu, _total(each[0] for each in io), _total(each[1] for each in io), *network)
+
+
+def sampler_of(trainer: TrainerProcess, run_dir: Path, environment: Mapping[str, str]) -> UsageSampler:
+    """The sampler of a trainer that was started with this environment."""
+    gpus = [gpu for gpu in environment["CUDA_VISIBLE_DEVICES"].split(",") if gpu]
+    return UsageSampler(trainer.process.pid, trainer.cgroup, run_dir, gpus)
 
 
 async def report_usage(
