@@ -22,6 +22,7 @@ from runspine.services.worker.artifacts.pending import PendingArtifacts
 from runspine.services.worker.artifacts.uploads import Uploads
 from runspine.services.worker.attempt.reports import TrainerReports
 from runspine.services.worker.attempt.trainer_start import start_trainer
+from runspine.services.worker.attempt.waits import discovery_seconds, upload_seconds
 from runspine.services.worker.claim.claim import Claim
 from runspine.services.worker.facts.fact_writer import FactWriter
 from runspine.services.worker.facts.outcome import (
@@ -56,7 +57,6 @@ from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
 from runspine.storage.blobs import Blobs
 from runspine.tasks import alongside, cancel_and_wait
 from runspine.wire.v1.facts_pb2 import (
-    HANDED_BACK,
     LIMIT,
     LOST,
     NOT_STARTED,
@@ -71,8 +71,6 @@ from runspine.wire.v1.facts_pb2 import (
 log = structlog.get_logger()
 
 UNKILLABLE_SECONDS = 5.0
-# How long the end of a run waits for the search of its directory.
-DISCOVERY_SECONDS = 120.0
 # How long a cancelled run's end waits for announced files to be examined; the rest follows it.
 CANCEL_COLLECT_SECONDS = 1.0
 
@@ -252,8 +250,8 @@ class Attempt:
             await self._collect_files(exited.outcome)
 
     async def _collect_files(self, outcome: Outcome) -> None:
-        await self._collector.collect_unannounced(self._discovery_seconds(outcome))
-        await self._collector.finish(self._upload_seconds(outcome))
+        await self._collector.collect_unannounced(discovery_seconds(self._settings, outcome))
+        await self._collector.finish(upload_seconds(self._settings, outcome))
 
     async def _train(self) -> AttemptExited:
         """Start the trainer and wait for its end."""
@@ -345,11 +343,6 @@ class Attempt:
         """Write a line of the worker into the run's log."""
         self._telemetry.log_line(self.claim.prepared.redact(text))
 
-    def _upload_seconds(self, outcome: Outcome) -> float:
-        """How long the end waits for S3: a draining worker has little time."""
-        wait = self._settings.upload_wait
-        return min(wait, self._settings.drain_seconds / 2) if outcome == HANDED_BACK else wait
-
     async def _record_progress(self) -> None:
         """Record AttemptProgressed at intervals; heartbeats carry progress every second."""
         recorded = Progress()
@@ -370,10 +363,6 @@ class Attempt:
             self._run.spec, trainer.process.pid, self._telemetry,
             self.claim.prepared.redact, self._settings.stall_seconds, mark,
         )  # fmt: skip
-
-    def _discovery_seconds(self, outcome: Outcome) -> float:
-        """How long the end waits for the search for unannounced files."""
-        return self._settings.drain_seconds / 4 if outcome == HANDED_BACK else DISCOVERY_SECONDS
 
     async def _record_exit(self, exited: AttemptExited) -> bool:
         fact = Fact(at=now_micros(), attempt_exited=exited)
