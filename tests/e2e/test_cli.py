@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
+import subprocess
+import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kit.stack import Shell
+from tests.kit.waiting import until
 
 HELLO = "command=[python, hello_trainer.py, --seconds, {}]"
 
@@ -195,3 +200,38 @@ def test_a_watch_outlives_the_orchestrator(shell: Shell) -> None:
     out, stderr = watching.communicate(timeout=180)
     assert watching.returncode == 0, stderr
     assert "completed after" in out
+
+
+def test_a_terminal_on_a_worker_feels_like_one_here(shell: Shell) -> None:
+    run_id = shell.submit("--", "python", "-c", "import time; print('ready', flush=True); time.sleep(600)")
+    until(lambda: "ready" in shell("logs", run_id).stdout)
+    assert "<module> (<string>:1)" in shell("stack", run_id).stdout
+    assert shell("attach", run_id, "--", "sh", "-c", "echo given; exit 4", code=4).stdout.strip() == "given"
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (31, 99))
+    before = termios.tcgetattr(slave)
+    words = [sys.executable, "-m", "runspine", "attach", run_id, "--", "/bin/sh"]
+    with subprocess.Popen(words, env=shell.environment, stdin=slave, stdout=slave, stderr=slave) as client:
+        shown = b""
+
+        def sees(text: bytes) -> None:
+            nonlocal shown
+            while text not in shown:
+                assert select.select([master], [], [], 60)[0], shown
+                shown += os.read(master, 4096)
+
+        sees(b"Ctrl-] ends it")
+        os.write(master, b"stty size; echo $((6 * 7)) answers\n")
+        sees(b"31 99")
+        sees(b"42 answers")
+        # Ctrl-C is for the program there, Ctrl-] for the one here.
+        os.write(master, b"sleep 600\n\x03echo still $((1 + 1))\n")
+        sees(b"still 2")
+        os.write(master, b"\x1d")
+        assert client.wait(60) != 0
+    assert termios.tcgetattr(slave) == before
+    os.close(master)
+    os.close(slave)
+    shell("cancel", run_id, "--wait")
+    refused = shell("attach", run_id, code=5)
+    assert "the run is CANCELLED: it has no processes" in refused.stderr

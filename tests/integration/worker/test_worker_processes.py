@@ -84,6 +84,31 @@ dist.barrier()
 dist.destroy_process_group()
 """
 )
+ACCELERATE = (
+    TRAIN
+    + """
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+assert accelerator.num_processes == 2
+train(400 + accelerator.process_index)
+accelerator.wait_for_everyone()
+accelerator.end_training()
+"""
+)
+TORCHRUN_WORDS = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+# Its `--cpu` starts one process; without GPUs this starts two that train on the CPU.
+ACCELERATE_WORDS = (
+    *("-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=1", "--num_processes=2"),
+    *("--mixed_precision=no", "--dynamo_backend=no"),
+)
+# By how processes are started: the program, what goes before it, and its steps.
+LAUNCHES = {
+    "torchrun, 2 ranks": (TORCHRUN, TORCHRUN_WORDS, 1001),
+    "accelerate launch, 2 processes": (ACCELERATE, ACCELERATE_WORDS, 801),
+    "AsyncVectorEnv, spawn and forkserver": (VECTOR, (), 0),
+    "a subprocess in a subprocess": (SUBPROCESS, (), 903),
+    "multiprocessing: spawn, forkserver, fork": (MULTIPROCESSING, (), 1203),
+}
 RANKS = """
 import os, subprocess, sys
 CHILD = '''
@@ -161,11 +186,20 @@ async def test_steps_recorded_are_steps_made_in_every_process(
 
 
 @pytest.mark.long
-async def test_both_ranks_of_torchrun_are_recorded(rig: Rig, tmp_path: Path) -> None:
-    rig.worker()
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    made, exited = await made_and_recorded(rig, tmp_path, TORCHRUN, *launch)
-    assert exited.counts.steps == made == 1001
+@pytest.mark.timeout(1200)
+async def test_the_table_of_launches_has_no_step_too_few_or_too_many(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig.worker(RUNSPINE_WORKER_SANDBOX="auto")
+    table = []
+    for how, (script, words, steps) in LAUNCHES.items():
+        made, exited = await made_and_recorded(rig, tmp_path, script, *words)
+        table.append((how, made, exited.counts.steps, steps or made))
+    with capsys.disabled():
+        print(f"\n{'started by':42} {'made':>6} {'recorded':>9}")
+        for how, made, recorded, _ in table:
+            print(f"{how:42} {made:6} {recorded:9}")
+    assert all(made == recorded == steps > 0 for _, made, recorded, steps in table), table
 
 
 async def test_ranks_have_slots_of_their_own_and_metrics_are_not_doubled(rig: Rig) -> None:
