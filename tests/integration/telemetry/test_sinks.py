@@ -75,6 +75,9 @@ def test_a_relative_folder_is_below_the_one_in_which_the_command_runs(
         # The same folder by its full path has everything already.
         again = shell("export", run, "--to", target, "--out", str(tmp_path / "out" / target))
         assert "already up to date" in again.stdout + again.stderr
+        record = json.loads((tmp_path / "out" / target / f"{run}.run.json").read_text())
+        assert record["run"]["id"] == run
+        assert record["run"]["spec"]["runner"]
 
 
 def test_tensorboards_own_reader_finds_the_same_numbers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -23,8 +24,10 @@ from runspine.rpc.telemetry_client import TelemetryClient
 from runspine.rpc.trainer_client import Client
 from runspine.sinks.catalogue import NAMES, Options, make_sink
 from runspine.sinks.pump import ExportSummary, Pump, exported_run
+from runspine.spec.plain import to_plain
 from runspine.text.values import escaped, number
 from runspine.wire.v1.run_pb2 import Run
+from runspine.wire.v1.trainer_pb2 import GetResponse
 
 # Runs followed concurrently; each needs a thread and two streams.
 MAX_FOLLOWED = 64
@@ -74,12 +77,25 @@ def export(
     with Client() as client, stopped_by_signal() as stop:
         found = unique(find(client, run).run for run in runs)
         summaries = export_runs(client, found, target, out, options, follow, stop, quiet=as_json)
+        for run, _ in summaries:
+            write_record(out, client.get(run.id))
     if as_json:
         echo_json({"to": target, "exports": [asdict(one) | {"run_id": run.id} for run, one in summaries]})
         return
     for run, one in summaries:
         echo(f"{escaped(run.name)}: {summary_text(one)}")
         echo(f"  {escaped(one.where)}", "dim")
+
+
+def write_record(out: Path, found: GetResponse) -> None:
+    """What was asked and what it ran with, next to the data: spec, code, packages, hardware, attempts."""
+    draft, path = out / f".{found.run.id}.tmp", out / f"{found.run.id}.run.json"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(to_plain(found), indent=1, sort_keys=True) + "\n")
+        draft.replace(path)
+    except OSError as error:
+        raise RunspineError(f"{error.filename}: {error.strerror}") from error
 
 
 def _check(target: str, options: Options, runs: Sequence[str]) -> None:
