@@ -98,7 +98,7 @@ class Attempt:
         # SHA-256 of what it learns from; empty without a dataset.
         self.dataset = claim.run.spec.dataset.digest
         self._settings = settings
-        self._sandbox = sandbox
+        self._sandbox, self.sandboxed = sandbox, bool(sandbox)
         self.limits = bounded(claim.run.spec.limits, settings.most_limits)
         self._link = link
         self._log = event_log
@@ -135,7 +135,7 @@ class Attempt:
         self._reports = TrainerReports(self.number, prepared.run_dir, self._telemetry, self._append)
         self._trainer: TrainerProcess | None = None
         self._stop: Stop | None = None
-        self._stalled_since = 0
+        self._stall: StallGuard | None = None
         self._fenced = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
 
@@ -145,14 +145,10 @@ class Attempt:
         return self._trainer
 
     @property
-    def sandboxed(self) -> bool:
-        return bool(self._sandbox)
-
-    @property
     def progress(self) -> Progress:
         """How far the trainer is, for heartbeats."""
         progress = self._telemetry.progress
-        progress.stalled_since = self._stalled_since
+        progress.stalled_since = self._stall.stalled_since if self._stall else 0
         return progress
 
     async def run(self) -> None:
@@ -291,6 +287,10 @@ class Attempt:
             self.limits, self._run.spec.limits, prepared.run_dir,
             trainer.process.pid, trainer.cgroup, trainer.enforced,
         )  # fmt: skip
+        mark_seconds = self._settings.stall_seconds
+        self._stall = StallGuard(
+            self._run.spec, trainer.process.pid, self._telemetry, prepared.redact, mark_seconds
+        )
         async with alongside(
             progress=self._record_progress(),
             limits=guard.watch(self.stop),
@@ -301,7 +301,7 @@ class Attempt:
                 self._telemetry.add_metrics,
             ),
             event_files=self._event_tail.follow(),
-            stall=self._stall_guard(trainer).watch(self.stop),
+            stall=self._stall.watch(self.stop),
         ):
             if text := guard.describe():
                 await self._log_line(text)
@@ -354,15 +354,6 @@ class Attempt:
                 fact = AttemptProgressed(attempt=self.number, progress=progress)
                 await self._append(Fact(at=now_micros(), attempt_progressed=fact))
                 recorded = progress
-
-    def _stall_guard(self, trainer: TrainerProcess) -> StallGuard:
-        def mark(since: int) -> None:
-            self._stalled_since = since
-
-        return StallGuard(
-            self._run.spec, trainer.process.pid, self._telemetry,
-            self.claim.prepared.redact, self._settings.stall_seconds, mark,
-        )  # fmt: skip
 
     async def _record_exit(self, exited: AttemptExited) -> bool:
         fact = Fact(at=now_micros(), attempt_exited=exited)

@@ -48,8 +48,8 @@ class StallGuard:
     telemetry: TelemetryPipeline
     redact: Redactor
     mark_seconds: float
-    # Called with the time since which it has stalled, and with 0 when it goes on.
-    mark: Callable[[int], None]
+    # 0 while it does something.
+    stalled_since: int = 0
 
     async def watch(self, stop: Callable[[Stop], None]) -> None:
         """Return after the stop, when there is one."""
@@ -70,7 +70,7 @@ class StallGuard:
                 active = time.monotonic()
                 if marked:
                     self.telemetry.log_line("it goes on")
-                    self.mark(0)
+                    self.stalled_since = 0
                 marked = False
             # Without the CPU time of processes that have ended.
             lines, used = lines_now, used_now
@@ -79,7 +79,7 @@ class StallGuard:
         stop(stalled(limit, grace_of(self.spec)))
 
     async def _describe(self, idle: float) -> None:
-        self.mark(now_micros() - int(idle * 1e6))
+        self.stalled_since = now_micros() - int(idle * 1e6)
         self.telemetry.log_line(f"stalled: no output, no telemetry and no CPU time for {idle:.0f} s")
         for line in stack_lines(await asyncio.to_thread(describe_processes, self.reaper)):
             self.telemetry.log_line(self.redact(line))
