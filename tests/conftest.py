@@ -55,6 +55,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Libraries report what is left at the end as leaked."""
+    gc.unfreeze()
+
+
 def pytest_collection_finish() -> None:
     """Programs are forked as long as their environment is the one in which the tests began."""
     if names := set_by_imports():
