@@ -21,7 +21,7 @@ BUCKET = "runspine"
 ON_NATS = ("orchestrator", "telemetry", "artifacts", "janitor", "worker", "launcher", "notices")
 ON_S3 = ("orchestrator", "telemetry", "artifacts", "janitor", "worker")
 # Services that write facts, which they sign.
-SIGNING = ("orchestrator", "artifacts", "janitor", "worker", "notices")
+SIGNING = ("orchestrator", "artifacts", "janitor", "worker", "notices", "launcher")
 # What workers pass on to runs that ask for it; a secret is made of those that .env has.
 FOR_TRAINERS = (
     "WANDB_API_KEY",

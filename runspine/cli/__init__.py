@@ -124,6 +124,7 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
             "runspine.cli.commands.runs.actors:actors", "List the actors that can act in an env."
         ),
         "workers": CommandEntry("runspine.cli.commands.stack.workers:workers", "List workers."),
+        "why": CommandEntry("runspine.cli.commands.runs.why:why", "State in one sentence why a run waits."),
         "runners": CommandEntry("runspine.cli.commands.stack.runners:runners", "List and test runners."),
     },
     "Checkpoints, datasets and artifacts": {

@@ -14,6 +14,7 @@ _NUMBERS = {
     "audit": range(95, 100),
     "notices": range(100, 105),
     "notice_requests": range(105, 110),
+    "placements": range(118, 119),
 }
 _KEY_RESERVED = "key_reserved"
 RELEASED = "subject_released"

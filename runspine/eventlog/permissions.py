@@ -120,9 +120,10 @@ def _worker() -> NatsRights:
 
 
 def _launcher() -> NatsRights:
-    # It starts workers elsewhere; on the log it only reads which runs wait.
+    # It starts workers elsewhere, reads which runs wait, and writes why an engine ended a worker.
     return NatsRights(
-        publish=read_subjects(RUNS, ATTEMPTS), subscribe=(*_own_inbox("launcher"), *news_of(RUNS, ATTEMPTS))
+        publish=("placements.*", SIGNERS, *read_subjects(RUNS, ATTEMPTS)),
+        subscribe=(*_own_inbox("launcher"), *news_of(RUNS, ATTEMPTS)),
     )
 
 

@@ -36,6 +36,7 @@ PREFIXES: dict[str, tuple[str, ...]] = {
     "artifacts": ("artifacts",),
     "janitor": ("artifacts",),
     "notices": ("notices",),
+    "launcher": ("placements",),
 }
 
 

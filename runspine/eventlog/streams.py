@@ -73,7 +73,7 @@ def _facts() -> list[dict[str, Any]]:
     }
     return [
         {**shared, "name": RUNS, "subjects": ["runs.*", "keys.*", "signers.*"]},
-        {**shared, "name": ATTEMPTS, "subjects": ["attempts.*", "workers.*"]},
+        {**shared, "name": ATTEMPTS, "subjects": ["attempts.*", "workers.*", "placements.*"]},
         {**shared, "name": ARTIFACTS, "subjects": ["artifacts.*"]},
         {**shared, "name": AUDIT, "subjects": ["audit.*.*"]},
         {**shared, "name": NOTICES, "subjects": ["notices.*", "notice_requests.*"]},

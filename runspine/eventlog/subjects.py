@@ -22,6 +22,7 @@ _STREAM_OF = {
     "signers": RUNS,
     "attempts": ATTEMPTS,
     "workers": ATTEMPTS,
+    "placements": ATTEMPTS,
     "telemetry": TELEMETRY,
     "artifacts": ARTIFACTS,
     "work": WORK,
@@ -74,6 +75,10 @@ def key_subject(key_digest: str) -> str:
 
 def attempts_subject(run_id: str) -> str:
     return f"attempts.{run_id}"
+
+
+def placements_subject(run_id: str) -> str:
+    return f"placements.{run_id}"
 
 
 def worker_subject(worker_id: str) -> str:

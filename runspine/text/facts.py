@@ -206,6 +206,9 @@ DESCRIPTIONS: dict[str, Callable[[Any], str]] = {
         progress_parts(f.progress) or [f"attempt {f.attempt}: no progress reported yet"]
     ),
     "attempt_exited": lambda f: f"attempt {f.attempt} {exit_text(f)}",
+    "placement_ended": lambda f: (
+        f"{f.stop.engine} ended the worker of attempt {f.attempt}{_because(f.stop.reason)}"
+    ),
     "worker_online": lambda f: (
         f"worker {f.worker_id} is online: {f.slots} slots, pools {', '.join(f.pools) or 'none'}"
     ),

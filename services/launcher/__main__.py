@@ -12,6 +12,7 @@ from runspine.service.process import Health, open_link, open_log, run_service
 from runspine.services.launcher.assembly import open_launchers
 from runspine.services.launcher.core.runs import OpenRuns
 from runspine.services.launcher.edges.reconciler import PoolReconciler
+from runspine.services.launcher.edges.reports import PlacementReports
 from runspine.services.launcher.pools import Pool, PoolsFileError, read_pools
 from runspine.services.launcher.settings import LauncherSettings
 from runspine.tasks import run_together
@@ -35,10 +36,13 @@ async def launch(settings: LauncherSettings, pools: dict[str, Pool], health: Hea
     ):
         await wait_for_streams(link, RUNS, ATTEMPTS, timeout=float("inf"))
         runs = OpenRuns()
-        projector = Projector(open_log(link, publisher, settings), None, runs)
+        event_log = open_log(link, publisher, settings)
+        signs = not settings.log_root or settings.signing_key.get_secret_value()
+        reports = PlacementReports(event_log if signs else None)
+        projector = Projector(event_log, None, runs)
         await projector.start()
         reconcilers = [
-            PoolReconciler(name, pool, launchers[name], runs, projector, settings.launcher_seconds)
+            PoolReconciler(name, pool, launchers[name], runs, projector, settings.launcher_seconds, reports)
             for name, pool in pools.items()
         ]
         for reconciler in reconcilers:

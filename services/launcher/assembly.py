@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 
 from runspine.services.launcher.engines.port import Launcher
-from runspine.services.launcher.pools import KubernetesPool, Pool, RayPool
+from runspine.services.launcher.pools import KubernetesPool, Pool, RayPool, SlurmPool
 
 
 @contextlib.asynccontextmanager
@@ -32,4 +32,8 @@ def _open(name: str, pool: Pool) -> Launcher:
 
             connect(pool)
             return RayActors(name, pool)
+        case SlurmPool():
+            from runspine.services.launcher.engines.slurm_jobs import SlurmJobs
+
+            return SlurmJobs(name, pool)
     raise AssertionError(f"no adapter for {pool!r}")

@@ -70,7 +70,81 @@ class RayPool(Pool):
     resources: dict[str, float] = {}
 
 
-AnyPool = Annotated[KubernetesPool | RayPool, Field(discriminator="launcher")]
+SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$", max_length=128)]
+
+
+class SlurmPool(Pool):
+    launcher: Literal["slurm"]
+    # Slurm's own defaults count where one of these is not given.
+    partition: SlurmName | None = None
+    account: SlurmName | None = None
+    qos: SlurmName | None = None
+    reservation: SlurmName | None = None
+    # Features that a node must have, such as "a100&nvme".
+    constraint: str | None = Field(None, pattern=r"^[A-Za-z0-9_&|*,()\[\]!.:-]+$")
+    # Kind of the GPUs of a run, such as gpu or gpu:a100.
+    gpu_gres: SlurmName = "gpu"
+    time_limit_minutes: int | None = Field(
+        None, ge=1, description="longest time of a job; a run with limits.wall_seconds asks for less"
+    )
+    warning_seconds: int = Field(
+        120, ge=10, le=3600, description="time before the end of a job at which its run writes a checkpoint"
+    )
+    # Further options of sbatch, such as --licenses=matlab.
+    options: list[Annotated[str, Field(pattern=r"^--[a-z][a-z-]*(=.*)?$")]] = []
+    poll_seconds: float = Field(5.0, ge=0.2, description="time between two calls of squeue")
+    # The Python on the nodes that has runspine with its worker installed.
+    python: str = "python3"
+    # A file on each node with RUNSPINE_NATS_URL and the other settings, one NAME=value per line.
+    env_file: str | None = None
+    variables: dict[str, str] = {}
+    # On each node: directories of workers and their output.
+    directory: str = Field("/tmp/runspine-workers", pattern=r"^/[^%\n]*$")
+
+    @field_validator("options")
+    @classmethod
+    def _are_free(cls, options: list[str]) -> list[str]:
+        for option in options:
+            if option.partition("=")[0] in OWN_OPTIONS:
+                raise ValueError(f"{option}: the launcher sets this option itself")
+        return options
+
+
+# Options of sbatch that are not the pool's to set otherwise than by its fields.
+OWN_OPTIONS = frozenset(
+    [
+        "--job-name",
+        "--requeue",
+        "--no-requeue",
+        "--signal",
+        "--output",
+        "--error",
+        "--open-mode",
+        "--export",
+        "--export-file",
+        "--parsable",
+        "--wrap",
+        "--array",
+        "--comment",
+        "--partition",
+        "--account",
+        "--qos",
+        "--reservation",
+        "--constraint",
+        "--gres",
+        "--time",
+        "--mem",
+        "--cpus-per-task",
+        "--ntasks",
+        "--nodes",
+        "--chdir",
+        "--hold",
+        "--wait",
+        "--test-only",
+    ]
+)
+
+AnyPool = Annotated[KubernetesPool | RayPool | SlurmPool, Field(discriminator="launcher")]
 
 
 class Pools(_Strict):
@@ -85,7 +159,7 @@ class Pools(_Strict):
         return pools
 
 
-def read_pools(path: Path) -> dict[str, KubernetesPool | RayPool]:
+def read_pools(path: Path) -> dict[str, KubernetesPool | RayPool | SlurmPool]:
     """Raises PoolsFileError."""
     try:
         given = yaml.safe_load(path.read_text())

@@ -55,6 +55,9 @@ class WorkerSettings(ServiceSettings):
         description="how artifacts are written to S3: signed, each request by the artifacts service; "
         "own, with this worker's key, which must be one that may write them",
     )
+    worker_engine: Literal["", "slurm"] = Field(
+        "", description="engine that ends this worker and is asked why: slurm, in a job that a launcher made"
+    )
     beat_seconds: float = Field(1.0, gt=0, description="time between heartbeats")
     progress_seconds: float = Field(60.0, gt=0, description="minimum time between progress facts of a run")
     system_seconds: float = Field(
@@ -208,6 +211,12 @@ class WorkerSettings(ServiceSettings):
     def pools(self) -> list[str]:
         """The pools in the order in which they are served."""
         return [pool.strip() for pool in self.worker_pools.split(",") if pool.strip()]
+
+    @property
+    def engine_signal_seconds(self) -> float:
+        """How much later than a trainer's end the worker's own signal may be handled: Slurm signals every
+        process of a job."""
+        return 1.0 if self.worker_engine else 0.0
 
     @property
     def most_limits(self) -> Limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from runspine.services.worker.facts.outcome import hand_back
 from runspine.services.worker.heartbeat import Heartbeat, HeldAttempt
 from runspine.services.worker.machine.removal_plan import KeepRules
 from runspine.services.worker.machine.run_folders import RunFolders
+from runspine.services.worker.machine.slurm_job import find_job
 from runspine.services.worker.machine.status import MachineMonitor
 from runspine.services.worker.machine.sweep import FolderSweep
 from runspine.services.worker.metrics import BACKLOG, BUSY, SLOTS
@@ -101,6 +103,7 @@ class Worker:
             link, settings.worker_id, self._claimer.datasets, lambda: {a.dataset for a in self._held.values()}
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._job = find_job(os.environ, settings.drain_seconds) if settings.worker_engine else None
         self._slots = asyncio.Semaphore(settings.worker_slots)
         self._draining = asyncio.Event()
         SLOTS.set(settings.worker_slots)
@@ -179,6 +182,8 @@ class Worker:
     async def _work(self) -> None:
         adopt_orphans()
         claim_subtree()
+        if self._job is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._warned)
         uploads = asyncio.create_task(self._uploads.run(), name="uploads")
         # Uploads never end by themselves: if they fail, the worker drains and fails too.
         uploads.add_done_callback(lambda _: self._drain())
@@ -281,10 +286,23 @@ class Worker:
         self._held[claim.entry.name] = attempt
         try:
             if self._draining.is_set():
-                attempt.stop(hand_back(claim.run.spec))
+                self._hand_back(attempt)
             await attempt.run()
         finally:
             del self._held[claim.entry.name]
+
+    def _warned(self) -> None:
+        """The engine will end this worker soon, and gives it time for checkpoints."""
+        if self._job is not None:
+            self._job.warned = True
+        self._drain()
+
+    def _hand_back(self, attempt: Attempt) -> None:
+        spec = attempt.claim.run.spec
+        if self._job is None:
+            attempt.stop(hand_back(spec))
+        else:
+            attempt.stop(hand_back(spec, self._job.grace_seconds, self._job.stop()))
 
     def _drain(self) -> None:
         if not self._draining.is_set():
@@ -294,7 +312,7 @@ class Worker:
     async def _leave(self) -> None:
         """Hand back all attempts and record WorkerOffline, if the log can be reached in time."""
         for attempt in self._held.values():
-            attempt.stop(hand_back(attempt.claim.run.spec))
+            self._hand_back(attempt)
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=self._settings.drain_seconds)
             for task in late:

@@ -5,7 +5,7 @@ The two subjects of a run are on two streams, so only what one of them orders is
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from runspine.wire.v1.facts_pb2 import EXITED, FINISHED, AttemptExited, Commit, Fact
@@ -39,7 +39,7 @@ def traces(log: Iterable[tuple[str, Commit]]) -> dict[str, Trace]:
     found: dict[str, Trace] = {}
     for subject, commit in log:
         kind, _, run_id = subject.partition(".")
-        if kind in ("runs", "attempts"):
+        if kind in ("runs", "attempts", "placements"):
             trace = found.setdefault(run_id, Trace())
             (trace.runs if kind == "runs" else trace.attempts).extend(commit.facts)
     return found
@@ -89,6 +89,8 @@ def _exits(trace: Trace, started: Mapping[int, str]) -> Generator[str, None, dic
 def _life(trace: Trace, started: Mapping[int, str], exits: Mapping[int, AttemptExited]) -> Iterator[str]:
     """Phases by the rules; an attempt that counts is the current one; decisions have their facts."""
     phase, attempt = "", 0
+    # By the engine's word, where a worker recorded no exit itself.
+    ended = {fact.placement_ended.attempt for fact in trace.attempts if fact.HasField("placement_ended")}
     for fact in trace.runs:
         kind = fact.WhichOneof("kind") or ""
         if kind not in RULES:
@@ -101,12 +103,12 @@ def _life(trace: Trace, started: Mapping[int, str], exits: Mapping[int, AttemptE
         if kind in ("run_queued", "run_requeued"):
             if number != attempt + 1:
                 yield f"attempt {number} was queued after attempt {attempt}"
-            yield from _reason(kind, fact, phase, attempt, started, exits)
+            yield from _reason(kind, fact, phase, attempt, started, exits, ended)
             attempt = number
         elif number != attempt:
             yield f"{kind} of attempt {number} while attempt {attempt} was current"
         else:
-            yield from _reason(kind, fact, phase, attempt, started, exits)
+            yield from _reason(kind, fact, phase, attempt, started, exits, ended)
         phase = after
 
 
@@ -117,6 +119,7 @@ def _reason(
     attempt: int,
     started: Mapping[int, str],
     exits: Mapping[int, AttemptExited],
+    ended: Collection[int],
 ) -> Iterator[str]:
     """What a decision is based on is on the log."""
     exited = exits.get(attempt)
@@ -125,7 +128,7 @@ def _reason(
             yield f"attempt {attempt} started on {fact.run_started.worker_id}, which had not claimed it"
         case "run_completed" if exited is None or not _went_well(exited):
             yield f"completed without a clean exit of attempt {attempt}"
-        case "run_requeued" | "run_failed" if exited is None and phase != "STALE":
+        case "run_requeued" | "run_failed" if exited is None and phase != "STALE" and attempt not in ended:
             yield f"attempt {attempt} was given up without an exit and without silence"
 
 

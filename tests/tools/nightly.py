@@ -22,10 +22,13 @@ from pathlib import Path
 
 from tests.kit.paths import ROOT
 from tests.kit.servers.network import missing as missing_network
+from tests.kit.servers.slurm import missing as missing_slurm
 from tests.model.verify import missing as missing_spin
 
 PYTEST = ("-m", "pytest", "-q", "--timeout=900")
 RUNNERS = "tests/integration/runners"
+# A part of its own, which states why it could not run.
+SLURM = "tests/integration/deploy/test_launcher_slurm.py"
 
 
 def new_seed() -> str:
@@ -75,7 +78,7 @@ def parts(seconds: int) -> list[Part]:
     fuzzed = str(max(10, seconds // 20))
     searched = os.environ.get("RUNSPINE_SIMULATION_SECONDS", str(seconds))
     return [
-        Part("long tests", (*PYTEST, "-m", "long and not chaos")),
+        Part("long tests", (*PYTEST, "-m", "long and not chaos", f"--ignore={SLURM}")),
         Part("properties", (*PYTEST, "-m", "not long", "--hypothesis-profile=search", *using_hypothesis())),
         Part("chaos", (*PYTEST, "-m", "chaos and long", "--ignore=tests/chaos/mixed", "tests/chaos")),
         Part(
@@ -109,6 +112,11 @@ def parts(seconds: int) -> list[Part]:
             "Ray",
             (*PYTEST, "tests/integration/deploy/test_launcher_ray.py"),
             needs("RUNSPINE_TEST_RAY_PYTHON", "a Python with Ray"),
+        ),
+        Part(
+            "Slurm",
+            (*PYTEST, "-s", "-m", "long", "--timeout=3000", SLURM),
+            missing_slurm,
         ),
         Part(
             "compose",

@@ -53,6 +53,9 @@ def apply_attempt(history: AttemptHistory, fact: Fact) -> None:
                 attempt.exited.CopyFrom(fact.attempt_exited)
                 attempt.artifacts_pending = fact.attempt_exited.artifacts_pending
                 attempt.ended_at = fact.at
+        case "placement_ended":
+            if fact.placement_ended.attempt >= history.placement_ended.attempt:
+                history.placement_ended.CopyFrom(fact.placement_ended)
 
 
 def _arrived(attempt: Attempt) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runspine.wire.v1.facts_pb2 import AttemptExited
+from runspine.wire.v1.facts_pb2 import AttemptExited, EngineStop
 from runspine.wire.v1.preflight_pb2 import Preflight
 from runspine.wire.v1.spec_pb2 import RunSpec
 
@@ -79,6 +79,16 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordPlacementEnd:
+    """The engine ended the worker of an attempt, or the placement of one that had not started."""
+
+    at: int
+    attempt: int
+    stop: EngineStop
+    got_further: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SetPriority:
     at: int
     priority: int
@@ -92,4 +102,15 @@ class SetLabels:
     by: str = ""
 
 
-Command = Submit | Cancel | RecordStart | RecordExit | GoStale | ComeBack | GiveUp | SetPriority | SetLabels
+Command = (
+    Submit
+    | Cancel
+    | RecordStart
+    | RecordExit
+    | GoStale
+    | ComeBack
+    | GiveUp
+    | RecordPlacementEnd
+    | SetPriority
+    | SetLabels
+)

@@ -9,6 +9,7 @@ from runspine.domain.run.commands import (
     GiveUp,
     GoStale,
     RecordExit,
+    RecordPlacementEnd,
     RecordStart,
     SetLabels,
     SetPriority,
@@ -16,12 +17,19 @@ from runspine.domain.run.commands import (
 )
 from runspine.domain.run.evolve import ENDED
 from runspine.wire.v1.facts_pb2 import (
+    CANCELLED_BY_OPERATOR,
+    ENGINE_CAUSE_UNSPECIFIED,
+    ENGINE_REQUEUED,
     EXITED,
     FINISHED,
     HANDED_BACK,
     LOST,
+    NODE_FAILED,
+    PREEMPTED,
     STOPPED,
+    TIME_LIMIT,
     Counts,
+    EngineStop,
     Fact,
     RunCameBack,
     RunCancelled,
@@ -83,6 +91,8 @@ def decide(run: Run, command: Command) -> list[Fact]:
             if run.phase not in (STALE, CANCELLING) or attempt != run.attempt:
                 return []
             return _lost(run, at, at, reason, Counts(), got_further)
+        case RecordPlacementEnd():
+            return _placement_end(run, command)
         case SetPriority(at=at, priority=priority, by=by):
             return _set_priority(run, at, priority, by)
         case SetLabels(at=at, labels=labels, by=by):
@@ -148,11 +158,50 @@ def _ending(run: Run, command: RecordExit) -> list[Fact]:
         return [Fact(at=at, run_completed=completed)]
     if run.phase == CANCELLING:
         return [_cancelled(run, at, run.reason, exited.counts)]
+    if exited.HasField("engine_stop") and exited.outcome == HANDED_BACK:
+        return _engine_stop(run, at, command.at, exited.engine_stop, exited.counts, command.got_further)
     if exited.outcome == HANDED_BACK:
         return [_handed_back(run, command.at, exited.reason)]
     if exited.outcome in (LOST, STOPPED):
         return _lost(run, at, command.at, exited.reason, exited.counts, command.got_further)
     return _failed(run, at, command.at, exited.reason, exited.counts)
+
+
+def _placement_end(run: Run, command: RecordPlacementEnd) -> list[Fact]:
+    """The word of a launcher about a worker that recorded no exit itself."""
+    at, stop = command.at, command.stop
+    if run.phase in ENDED or command.attempt != run.attempt:
+        return []
+    if run.phase in (SUBMITTED, QUEUED):
+        # Nothing of it ran. The launcher tries again, unless somebody decided that it should not.
+        wanted = stop.cause != CANCELLED_BY_OPERATOR
+        return [] if wanted else _cancelled_there(run, at, stop, Counts())
+    if stop.cause in (NODE_FAILED, ENGINE_CAUSE_UNSPECIFIED):
+        return []  # its processes may still be there: the lease decides
+    if run.phase == CANCELLING:
+        return [_cancelled(run, at, run.reason, Counts())]
+    return _engine_stop(run, at, at, stop, Counts(), command.got_further)
+
+
+def _cancelled_there(run: Run, at: int, stop: EngineStop, counts: Counts) -> list[Fact]:
+    """Cancelled by somebody on the engine, without a request to Runspine."""
+    requested = RunCancelRequested(requested_by=f"{stop.engine} {stop.placement}", reason=stop.reason)
+    return [Fact(at=at, run_cancel_requested=requested), _cancelled(run, at, stop.reason, counts)]
+
+
+def _engine_stop(
+    run: Run, at: int, now: int, stop: EngineStop, counts: Counts, got_further: bool
+) -> list[Fact]:
+    """The engine ended the worker: what follows depends on why."""
+    if stop.cause == CANCELLED_BY_OPERATOR:
+        return _cancelled_there(run, at, stop, counts)
+    if stop.cause in (PREEMPTED, ENGINE_REQUEUED, ENGINE_CAUSE_UNSPECIFIED):
+        return [_handed_back(run, now, stop.reason)]
+    if stop.cause == TIME_LIMIT and not got_further:
+        # Another attempt would come as far as this one.
+        remedy = "no checkpoint in that time. Raise the pool's time limit, or checkpoint more often"
+        return _failed(run, at, now, f"{stop.reason}, and {remedy}", counts)
+    return _lost(run, at, now, stop.reason, counts, got_further)
 
 
 def _failed(run: Run, at: int, now: int, reason: str, counts: Counts) -> list[Fact]:

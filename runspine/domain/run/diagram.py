@@ -9,12 +9,22 @@ from runspine.domain.run.commands import (
     GiveUp,
     GoStale,
     RecordExit,
+    RecordPlacementEnd,
     RecordStart,
     Submit,
 )
 from runspine.domain.run.decide import RunRefusedError, decide
 from runspine.domain.run.evolve import fold
-from runspine.wire.v1.facts_pb2 import EXITED, LOST, STOPPED, AttemptExited, Outcome
+from runspine.wire.v1.facts_pb2 import (
+    CANCELLED_BY_OPERATOR,
+    EXITED,
+    LOST,
+    STOPPED,
+    TIME_LIMIT,
+    AttemptExited,
+    EngineStop,
+    Outcome,
+)
 from runspine.wire.v1.run_pb2 import Phase, Run
 from runspine.wire.v1.spec_pb2 import Retry, RunSpec
 
@@ -37,6 +47,8 @@ def _commands(attempt: int) -> list[Command]:
         exit_with(EXITED, 1),
         exit_with(STOPPED, 143),
         exit_with(LOST),
+        RecordPlacementEnd(0, attempt, EngineStop(cause=CANCELLED_BY_OPERATOR)),
+        RecordPlacementEnd(0, attempt, EngineStop(cause=TIME_LIMIT)),
     ]
 
 

@@ -17,6 +17,17 @@ class CallOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSED: _ClassVar[CallOutcome]
     NOT_DONE: _ClassVar[CallOutcome]
 
+class EngineCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ENGINE_CAUSE_UNSPECIFIED: _ClassVar[EngineCause]
+    PREEMPTED: _ClassVar[EngineCause]
+    ENGINE_REQUEUED: _ClassVar[EngineCause]
+    TIME_LIMIT: _ClassVar[EngineCause]
+    CANCELLED_BY_OPERATOR: _ClassVar[EngineCause]
+    NODE_FAILED: _ClassVar[EngineCause]
+    OUT_OF_MEMORY: _ClassVar[EngineCause]
+    WORKER_FAILED: _ClassVar[EngineCause]
+
 class TrackingState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TRACKING_STATE_UNSPECIFIED: _ClassVar[TrackingState]
@@ -38,6 +49,14 @@ CALL_OUTCOME_UNSPECIFIED: CallOutcome
 DONE: CallOutcome
 REFUSED: CallOutcome
 NOT_DONE: CallOutcome
+ENGINE_CAUSE_UNSPECIFIED: EngineCause
+PREEMPTED: EngineCause
+ENGINE_REQUEUED: EngineCause
+TIME_LIMIT: EngineCause
+CANCELLED_BY_OPERATOR: EngineCause
+NODE_FAILED: EngineCause
+OUT_OF_MEMORY: EngineCause
+WORKER_FAILED: EngineCause
 TRACKING_STATE_UNSPECIFIED: TrackingState
 OFFLINE: TrackingState
 SYNCING: TrackingState
@@ -70,7 +89,7 @@ class Commit(_message.Message):
     def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., previous: _Optional[bytes] = ..., writer: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., signer: _Optional[str] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Fact(_message.Message):
-    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned", "subject_released", "key_introduced", "key_revoked", "signing_began", "call_recorded", "notices_configured", "notice_due", "notice_claimed", "notice_sent", "notice_failed", "notice_retry_requested", "channel_test_requested")
+    __slots__ = ("at", "run_submitted", "run_queued", "run_started", "run_went_stale", "run_came_back", "run_cancel_requested", "run_completed", "run_failed", "run_cancelled", "run_requeued", "run_priority_changed", "run_labelled", "key_reserved", "attempt_started", "attempt_progressed", "attempt_exited", "artifact_produced", "artifact_given_up", "trainer_described", "tracking_reported", "worker_online", "worker_offline", "folders_removed", "artifact_indexed", "artifact_corrupt", "artifact_mended", "artifact_pinned", "artifact_unpinned", "artifact_pruned", "artifact_restored", "artifact_erased", "alias_set", "alias_removed", "checkpoint_imported", "checkpoint_activated", "checkpoint_retired", "retention_set", "janitor_elected", "janitor_resigned", "subject_released", "key_introduced", "key_revoked", "signing_began", "call_recorded", "notices_configured", "notice_due", "notice_claimed", "notice_sent", "notice_failed", "notice_retry_requested", "channel_test_requested", "placement_ended")
     AT_FIELD_NUMBER: _ClassVar[int]
     RUN_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
     RUN_QUEUED_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +142,7 @@ class Fact(_message.Message):
     NOTICE_FAILED_FIELD_NUMBER: _ClassVar[int]
     NOTICE_RETRY_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_TEST_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_ENDED_FIELD_NUMBER: _ClassVar[int]
     at: int
     run_submitted: RunSubmitted
     run_queued: RunQueued
@@ -175,7 +195,8 @@ class Fact(_message.Message):
     notice_failed: NoticeFailed
     notice_retry_requested: NoticeRetryRequested
     channel_test_requested: ChannelTestRequested
-    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ..., subject_released: _Optional[_Union[SubjectReleased, _Mapping]] = ..., key_introduced: _Optional[_Union[KeyIntroduced, _Mapping]] = ..., key_revoked: _Optional[_Union[KeyRevoked, _Mapping]] = ..., signing_began: _Optional[_Union[SigningBegan, _Mapping]] = ..., call_recorded: _Optional[_Union[CallRecorded, _Mapping]] = ..., notices_configured: _Optional[_Union[NoticesConfigured, _Mapping]] = ..., notice_due: _Optional[_Union[NoticeDue, _Mapping]] = ..., notice_claimed: _Optional[_Union[NoticeClaimed, _Mapping]] = ..., notice_sent: _Optional[_Union[NoticeSent, _Mapping]] = ..., notice_failed: _Optional[_Union[NoticeFailed, _Mapping]] = ..., notice_retry_requested: _Optional[_Union[NoticeRetryRequested, _Mapping]] = ..., channel_test_requested: _Optional[_Union[ChannelTestRequested, _Mapping]] = ...) -> None: ...
+    placement_ended: PlacementEnded
+    def __init__(self, at: _Optional[int] = ..., run_submitted: _Optional[_Union[RunSubmitted, _Mapping]] = ..., run_queued: _Optional[_Union[RunQueued, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_went_stale: _Optional[_Union[RunWentStale, _Mapping]] = ..., run_came_back: _Optional[_Union[RunCameBack, _Mapping]] = ..., run_cancel_requested: _Optional[_Union[RunCancelRequested, _Mapping]] = ..., run_completed: _Optional[_Union[RunCompleted, _Mapping]] = ..., run_failed: _Optional[_Union[RunFailed, _Mapping]] = ..., run_cancelled: _Optional[_Union[RunCancelled, _Mapping]] = ..., run_requeued: _Optional[_Union[RunRequeued, _Mapping]] = ..., run_priority_changed: _Optional[_Union[RunPriorityChanged, _Mapping]] = ..., run_labelled: _Optional[_Union[RunLabelled, _Mapping]] = ..., key_reserved: _Optional[_Union[KeyReserved, _Mapping]] = ..., attempt_started: _Optional[_Union[AttemptStarted, _Mapping]] = ..., attempt_progressed: _Optional[_Union[AttemptProgressed, _Mapping]] = ..., attempt_exited: _Optional[_Union[AttemptExited, _Mapping]] = ..., artifact_produced: _Optional[_Union[ArtifactProduced, _Mapping]] = ..., artifact_given_up: _Optional[_Union[ArtifactGivenUp, _Mapping]] = ..., trainer_described: _Optional[_Union[TrainerDescribed, _Mapping]] = ..., tracking_reported: _Optional[_Union[TrackingReported, _Mapping]] = ..., worker_online: _Optional[_Union[WorkerOnline, _Mapping]] = ..., worker_offline: _Optional[_Union[WorkerOffline, _Mapping]] = ..., folders_removed: _Optional[_Union[FoldersRemoved, _Mapping]] = ..., artifact_indexed: _Optional[_Union[ArtifactIndexed, _Mapping]] = ..., artifact_corrupt: _Optional[_Union[ArtifactCorrupt, _Mapping]] = ..., artifact_mended: _Optional[_Union[ArtifactMended, _Mapping]] = ..., artifact_pinned: _Optional[_Union[ArtifactPinned, _Mapping]] = ..., artifact_unpinned: _Optional[_Union[ArtifactUnpinned, _Mapping]] = ..., artifact_pruned: _Optional[_Union[ArtifactPruned, _Mapping]] = ..., artifact_restored: _Optional[_Union[ArtifactRestored, _Mapping]] = ..., artifact_erased: _Optional[_Union[ArtifactErased, _Mapping]] = ..., alias_set: _Optional[_Union[AliasSet, _Mapping]] = ..., alias_removed: _Optional[_Union[AliasRemoved, _Mapping]] = ..., checkpoint_imported: _Optional[_Union[CheckpointImported, _Mapping]] = ..., checkpoint_activated: _Optional[_Union[CheckpointActivated, _Mapping]] = ..., checkpoint_retired: _Optional[_Union[CheckpointRetired, _Mapping]] = ..., retention_set: _Optional[_Union[RetentionSet, _Mapping]] = ..., janitor_elected: _Optional[_Union[JanitorElected, _Mapping]] = ..., janitor_resigned: _Optional[_Union[JanitorResigned, _Mapping]] = ..., subject_released: _Optional[_Union[SubjectReleased, _Mapping]] = ..., key_introduced: _Optional[_Union[KeyIntroduced, _Mapping]] = ..., key_revoked: _Optional[_Union[KeyRevoked, _Mapping]] = ..., signing_began: _Optional[_Union[SigningBegan, _Mapping]] = ..., call_recorded: _Optional[_Union[CallRecorded, _Mapping]] = ..., notices_configured: _Optional[_Union[NoticesConfigured, _Mapping]] = ..., notice_due: _Optional[_Union[NoticeDue, _Mapping]] = ..., notice_claimed: _Optional[_Union[NoticeClaimed, _Mapping]] = ..., notice_sent: _Optional[_Union[NoticeSent, _Mapping]] = ..., notice_failed: _Optional[_Union[NoticeFailed, _Mapping]] = ..., notice_retry_requested: _Optional[_Union[NoticeRetryRequested, _Mapping]] = ..., channel_test_requested: _Optional[_Union[ChannelTestRequested, _Mapping]] = ..., placement_ended: _Optional[_Union[PlacementEnded, _Mapping]] = ...) -> None: ...
 
 class CallRecorded(_message.Message):
     __slots__ = ("request_id", "service", "method", "caller", "scope", "peer", "forwarded", "outcome", "code", "reason", "target", "count")
@@ -539,7 +560,7 @@ class EvaluationSummary(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., batches: _Optional[int] = ..., episodes: _Optional[int] = ..., mean: _Optional[float] = ..., std: _Optional[float] = ..., minimum: _Optional[float] = ..., maximum: _Optional[float] = ..., deterministic: _Optional[bool] = ..., env: _Optional[str] = ...) -> None: ...
 
 class AttemptExited(_message.Message):
-    __slots__ = ("attempt", "worker_id", "outcome", "exit_code", "signal", "reason", "stderr_tail", "counts", "progress", "artifacts_pending")
+    __slots__ = ("attempt", "worker_id", "outcome", "exit_code", "signal", "reason", "stderr_tail", "counts", "progress", "artifacts_pending", "engine_stop")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -550,6 +571,7 @@ class AttemptExited(_message.Message):
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_PENDING_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_STOP_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     worker_id: str
     outcome: Outcome
@@ -560,7 +582,32 @@ class AttemptExited(_message.Message):
     counts: Counts
     progress: Progress
     artifacts_pending: int
-    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., reason: _Optional[str] = ..., stderr_tail: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., artifacts_pending: _Optional[int] = ...) -> None: ...
+    engine_stop: EngineStop
+    def __init__(self, attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., reason: _Optional[str] = ..., stderr_tail: _Optional[str] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., artifacts_pending: _Optional[int] = ..., engine_stop: _Optional[_Union[EngineStop, _Mapping]] = ...) -> None: ...
+
+class EngineStop(_message.Message):
+    __slots__ = ("engine", "placement", "cause", "reason", "node")
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    engine: str
+    placement: str
+    cause: EngineCause
+    reason: str
+    node: str
+    def __init__(self, engine: _Optional[str] = ..., placement: _Optional[str] = ..., cause: _Optional[_Union[EngineCause, str]] = ..., reason: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+
+class PlacementEnded(_message.Message):
+    __slots__ = ("attempt", "stop", "worker_id")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    stop: EngineStop
+    worker_id: str
+    def __init__(self, attempt: _Optional[int] = ..., stop: _Optional[_Union[EngineStop, _Mapping]] = ..., worker_id: _Optional[str] = ...) -> None: ...
 
 class TrainerDescribed(_message.Message):
     __slots__ = ("attempt", "config_json", "protocol", "writer", "notice")

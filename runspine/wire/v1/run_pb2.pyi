@@ -171,10 +171,12 @@ class Attempt(_message.Message):
     def __init__(self, number: _Optional[int] = ..., worker_id: _Optional[str] = ..., host: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., directory: _Optional[str] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., exited: _Optional[_Union[_facts_pb2.AttemptExited, _Mapping]] = ..., progress: _Optional[_Union[_facts_pb2.Progress, _Mapping]] = ..., resumed_from: _Optional[_Union[_facts_pb2.ResumedFrom, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_facts_pb2.ArtifactProduced, _Mapping]]] = ..., artifacts_pending: _Optional[int] = ..., versions: _Optional[_Mapping[str, str]] = ..., described: _Optional[_Union[_facts_pb2.TrainerDescribed, _Mapping]] = ..., tracking: _Optional[_Union[_facts_pb2.Tracking, _Mapping]] = ..., folder_removed_at: _Optional[int] = ..., provenance: _Optional[_Union[_facts_pb2.Provenance, _Mapping]] = ...) -> None: ...
 
 class AttemptHistory(_message.Message):
-    __slots__ = ("attempts",)
+    __slots__ = ("attempts", "placement_ended")
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_ENDED_FIELD_NUMBER: _ClassVar[int]
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
-    def __init__(self, attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+    placement_ended: _facts_pb2.PlacementEnded
+    def __init__(self, attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., placement_ended: _Optional[_Union[_facts_pb2.PlacementEnded, _Mapping]] = ...) -> None: ...
 
 class Worker(_message.Message):
     __slots__ = ("id", "host", "pools", "slots", "runners", "version", "online", "since", "last_heard", "running", "reason", "capacity", "machine", "cached_datasets", "quarantine", "sandbox", "sandbox_missing")

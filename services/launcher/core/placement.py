@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from runspine.wire.v1.facts_pb2 import EngineStop
+
 
 class PlacementState(Enum):
     """State of a placement on its engine."""
@@ -14,6 +16,8 @@ class PlacementState(Enum):
     RUNNING = "running"
     # The process has ended; its outcome is on the log.
     OVER = "over"
+    # Its process has ended, and the engine keeps the placement for another attempt of its run.
+    REQUEUED = "requeued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +30,6 @@ class Placement:
     state: PlacementState
     # The engine's reason for the state.
     reason: str = ""
+    # Why the engine ended its worker, where it states that.
+    stop: EngineStop | None = None
+    worker_id: str = ""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from runspine.services.launcher.core.placement import Placement, PlacementState
+from runspine.wire.v1.facts_pb2 import CANCELLED_BY_OPERATOR
 from runspine.wire.v1.run_pb2 import Run
 
 MIN_PAUSE_SECONDS = 5.0
@@ -59,9 +60,22 @@ def plan_launches(
     grace: float,
     now: float,
 ) -> LaunchPlan:
-    live = [placement for placement in placements if placement.state is not PlacementState.OVER]
+    placements = list(placements)
+    live = [each for each in placements if each.state in (PlacementState.WAITING, PlacementState.RUNNING)]
     taken = {(placement.run_id, placement.attempt) for placement in live}
     cancel = [placement for placement in live if _is_unneeded(placement, open_runs, history, grace, now)]
+    cancel += [
+        placement
+        for placement in placements
+        if placement.state is PlacementState.REQUEUED and not _may_serve_again(placement, open_runs, taken)
+    ]
+    # Somebody cancelled its placement: the orchestrator is about to cancel the run.
+    stopped = {
+        (each.run_id, each.attempt)
+        for each in placements
+        if each.stop is not None and each.stop.cause == CANCELLED_BY_OPERATOR
+    }
+    taken |= stopped
     room = limit - len(live)
     launch: list[Run] = []
     for run in waiting:
@@ -82,3 +96,9 @@ def _is_unneeded(
         return False
     since = history.idle.setdefault(placement.name, now)
     return placement.state is PlacementState.WAITING or now - since >= grace
+
+
+def _may_serve_again(placement: Placement, open_runs: Mapping[str, Run], taken: set[Key]) -> bool:
+    """Whether a placement that the engine has requeued may serve the run's next attempt."""
+    run = open_runs.get(placement.run_id)
+    return run is not None and (run.id, run.attempt) not in taken

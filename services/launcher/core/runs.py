@@ -7,6 +7,7 @@ from runspine.domain.run.evolve import ENDED, apply
 from runspine.domain.run.rest import rests
 from runspine.eventlog import Recorded
 from runspine.eventlog.subjects import ATTEMPTS, RUNS, attempts_subject, run_subject
+from runspine.services.launcher.core.placement import Placement
 from runspine.wire.v1.run_pb2 import QUEUED, Quarantine, Run
 
 
@@ -21,6 +22,9 @@ class OpenRuns:
         self.open: dict[str, Run] = {}
         # By run: the newest attempt that a worker has started.
         self.started: dict[str, int] = {}
+        # By run: the newest attempt with an end, and placements whose end was recorded.
+        self.exited: dict[str, int] = {}
+        self.reported: dict[str, set[str]] = {}
         # Quarantined subjects: their runs are not started.
         self.quarantined: set[str] = set()
 
@@ -32,6 +36,11 @@ class OpenRuns:
             for fact in recorded.commit.facts:
                 if fact.HasField("attempt_started"):
                     self.started[run_id] = max(self.started.get(run_id, 0), fact.attempt_started.attempt)
+                if fact.HasField("attempt_exited"):
+                    self.exited[run_id] = max(self.exited.get(run_id, 0), fact.attempt_exited.attempt)
+        elif kind == "placements":
+            for fact in recorded.commit.facts:
+                self.reported.setdefault(run_id, set()).add(fact.placement_ended.worker_id)
 
     def apply_quarantine(self, quarantine: Quarantine) -> None:
         if quarantine.released:
@@ -52,6 +61,17 @@ class OpenRuns:
         ]
         return sorted(found, key=lambda run: (-run.priority, run.queued_at, run.id))
 
+    def is_due(self, placement: Placement) -> bool:
+        """Whether the end of this placement is to be recorded: on the log its attempt goes on."""
+        run = self.open.get(placement.run_id)
+        return (
+            placement.stop is not None
+            and run is not None
+            and run.attempt == placement.attempt
+            and self.exited.get(run.id, 0) < run.attempt
+            and placement.worker_id not in self.reported.get(run.id, ())
+        )
+
     def dump(self) -> bytes:
         """No snapshot: open runs are few, and the log is quick to read."""
         return b""
@@ -65,4 +85,5 @@ class OpenRuns:
             apply(run, fact)
         if run.phase in ENDED:
             del self.open[run_id]
-            self.started.pop(run_id, None)
+            for known in (self.started, self.exited, self.reported):
+                known.pop(run_id, None)

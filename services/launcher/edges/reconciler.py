@@ -16,6 +16,7 @@ from runspine.services.launcher.core.placement import Placement, PlacementState
 from runspine.services.launcher.core.plan import LaunchHistory, plan_launches
 from runspine.services.launcher.core.runs import OpenRuns
 from runspine.services.launcher.edges import metrics
+from runspine.services.launcher.edges.reports import PlacementReports
 from runspine.services.launcher.engines.port import EngineAwayError, Launcher, NotLaunchableError
 from runspine.services.launcher.pools import Pool
 
@@ -26,7 +27,14 @@ class PoolReconciler:
     """Launches and cancels the placements of one pool."""
 
     def __init__(
-        self, name: str, pool: Pool, launcher: Launcher, runs: OpenRuns, projector: Projector, seconds: float
+        self,
+        name: str,
+        pool: Pool,
+        launcher: Launcher,
+        runs: OpenRuns,
+        projector: Projector,
+        seconds: float,
+        reports: PlacementReports,
     ) -> None:
         self._name = name
         self._pool = pool
@@ -34,6 +42,7 @@ class PoolReconciler:
         self._runs = runs
         self._projector = projector
         self._seconds = seconds
+        self._reports = reports
         self._history = LaunchHistory()
         # Why the engine does not answer; empty while it does.
         self.trouble = ""
@@ -58,6 +67,8 @@ class PoolReconciler:
     async def _reconcile(self) -> None:
         placements = await self._launcher.placements()
         self._count(placements)
+        for placement in filter(self._runs.is_due, placements):
+            await self._reports.record(placement)
         waiting = self._runs.waiting(self._name, now_micros())
         todo = plan_launches(
             waiting,

@@ -77,7 +77,7 @@ class Board:
         kind, _, key = recorded.subject.partition(".")
         if kind == "runs":
             self._apply_run(key, recorded)
-        elif kind == "attempts":
+        elif kind in ("attempts", "placements"):
             history = self._edited_history(key)
             for fact in recorded.commit.facts:
                 apply_attempt(history, fact)

@@ -130,14 +130,21 @@ class Scheduler:
         command = self._leases.due_command(run, now, at, self._timeouts)
         self._leases.check_again(run, now, TICK_SECONDS, self._timeouts)
         if isinstance(command, GiveUp):
-            command = replace(command, got_further=self._got_further(run.id, command.attempt))
+            command = self._with_history(run.id, command)
         if command is not None:
             log.info("lease.verdict", run_id=run.id, verdict=type(command).__name__)
             await self._submit(group, run.id, command)
 
-    def _got_further(self, run_id: str, attempt: int) -> bool:
+    def _with_history(self, run_id: str, command: GiveUp) -> GiveUp:
+        """The command with what the attempts of the run add: how far it came, and why its engine ended it."""
         history = self._board.attempts.get(run_id)
-        return history is not None and got_further(run_id, find_attempt(history, attempt))
+        if history is None:
+            return command
+        attempt, ended = find_attempt(history, command.attempt), history.placement_ended
+        reason = command.reason
+        if attempt is not None and ended.attempt == attempt.number and ended.worker_id == attempt.worker_id:
+            reason = f"{ended.stop.reason}; {reason}"
+        return replace(command, reason=reason, got_further=got_further(run_id, attempt))
 
     async def _publish_echo(self) -> bool:
         """Publish an echo on the BEATS stream; its arrival proves that heartbeats arrive. False if NATS is

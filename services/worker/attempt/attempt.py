@@ -57,6 +57,7 @@ from runspine.services.worker.telemetry.spool_directory import SpoolDirectory
 from runspine.storage.blobs import Blobs
 from runspine.tasks import alongside, cancel_and_wait
 from runspine.wire.v1.facts_pb2 import (
+    HANDED_BACK,
     LIMIT,
     LOST,
     NOT_STARTED,
@@ -223,6 +224,9 @@ class Attempt:
         for note in self.claim.start.notes:
             await self._log_line(note)
         exited = await self._train()
+        if self._stop and self._stop.engine_stop and exited.outcome == HANDED_BACK:
+            exited.engine_stop.CopyFrom(await self._stop.engine_stop)
+            exited.reason = exited.engine_stop.reason
         exited.reason = self.claim.prepared.redact(exited.reason)
         if self._stop or exited.outcome in (NOT_STARTED, LIMIT):
             await self._log_line(exited.reason)
@@ -318,6 +322,7 @@ class Attempt:
         try:
             trainer_exit = await trainer.wait()
             sockets.end()
+            await asyncio.sleep(0 if self._stop else self._settings.engine_signal_seconds)
             stop = self._stop
             if trainer_exit.left:
                 # An unkillable process holds the pipes open: read what is there and continue.

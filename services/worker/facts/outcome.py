@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from runspine.domain.defaults import DEFAULT_GRACE_SECONDS
@@ -16,6 +17,7 @@ from runspine.wire.v1.facts_pb2 import (
     LOST,
     STOPPED,
     AttemptExited,
+    EngineStop,
     Fact,
     Outcome,
 )
@@ -43,6 +45,8 @@ class Stop:
     grace: float = 0.0
     # A later attempt has superseded this one: it may record nothing more.
     fenced: bool = False
+    # Why the engine ends the worker, once it has been asked.
+    engine_stop: Awaitable[EngineStop] | None = None
 
 
 def grace_of(spec: RunSpec) -> float:
@@ -75,9 +79,16 @@ def episodes_reached(spec: RunSpec) -> Stop:
     return Stop(FINISHED, f"max_episodes reached: {spec.max_episodes:,}", grace_of(spec))
 
 
-def hand_back(spec: RunSpec) -> Stop:
-    """Stop for a worker that drains; the run is queued again."""
-    return Stop(HANDED_BACK, "the worker is shutting down", min(grace_of(spec), MAX_DRAIN_GRACE_SECONDS))
+def hand_back(
+    spec: RunSpec,
+    longest: float = MAX_DRAIN_GRACE_SECONDS,
+    engine_stop: Awaitable[EngineStop] | None = None,
+) -> Stop:
+    """Stop for a worker that drains; what follows for the run depends on why its engine ends the worker."""
+    grace = min(grace_of(spec), longest)
+    if engine_stop is not None and not spec.limits.HasField("grace_seconds"):
+        grace = longest
+    return Stop(HANDED_BACK, "the worker is shutting down", grace, engine_stop=engine_stop)
 
 
 def is_waiting(run: Run, attempt: int) -> bool:

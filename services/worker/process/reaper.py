@@ -136,6 +136,7 @@ class Reaper:
         self.cgroup = ""
         self.kill_at = float("inf")
         self.commands = b""
+        self.worker = os.getppid()
         self.wakeup, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -208,7 +209,10 @@ class Reaper:
             sources = [self.wakeup, 0] if alive else [self.wakeup]
             left = max(0.0, self.kill_at - time.monotonic())
             ready, _, _ = select.select(sources, [], [], min(left, 60.0))
-            if self.wakeup in ready and signal.SIGTERM in os.read(self.wakeup, 4096):
+            # With the worker alive it is not the parent-death signal: a scheduler such as Slurm signals every
+            # process of a job, and the worker gives the trainer time for a checkpoint.
+            termed = self.wakeup in ready and signal.SIGTERM in os.read(self.wakeup, 4096)
+            if termed and os.getppid() != self.worker:
                 self.kill_at = 0.0
             if 0 in ready:
                 alive = self.obey()

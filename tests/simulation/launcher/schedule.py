@@ -12,6 +12,7 @@ from runspine.eventlog.streams import wait_for_streams
 from runspine.eventlog.subjects import ATTEMPTS, BEATS, RUNS, TELEMETRY
 from runspine.services.launcher.core.runs import OpenRuns
 from runspine.services.launcher.edges.reconciler import PoolReconciler
+from runspine.services.launcher.edges.reports import PlacementReports
 from runspine.services.launcher.pools import Pool
 from runspine.services.worker.process.sandbox import find_sandbox
 from runspine.services.worker.process.sandbox_plan import SandboxPolicy
@@ -102,7 +103,9 @@ class LaunchedPlane(ControlPlane):
             await projector.start()
             pool = settings_of(Pool, limit=LIMIT, grace_seconds=GRACE_SECONDS)
             launcher = ModelLauncher(self.engine)
-            reconciler = PoolReconciler(POOL, pool, launcher, runs, projector, RECONCILE_SECONDS)
+            reconciler = PoolReconciler(
+                POOL, pool, launcher, runs, projector, RECONCILE_SECONDS, PlacementReports(None)
+            )
             await run_together(projector.follow(RUNS), projector.follow(ATTEMPTS), reconciler.run())
 
     async def pod(self, run: Run, _: int) -> None:

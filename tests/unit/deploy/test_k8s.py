@@ -268,7 +268,7 @@ def test_a_job_carries_what_the_run_and_the_pool_ask_for() -> None:
     ("text", "named"),
     [
         ("pools: {}", "pools"),
-        ("pools: {a: {launcher: slurm}}", "pools.a"),
+        ("pools: {a: {launcher: mesos}}", "pools.a"),
         ("pools: {a: {launcher: kubernetes, namespace: x, image: y, gpus: 3}}", "pools.a.kubernetes.gpus"),
         ("pools: {'a b': {launcher: ray}}", "letters"),
         ("pools: {a: {launcher: ray, limit: 0}}", "pools.a.ray.limit"),

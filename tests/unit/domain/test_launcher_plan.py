@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from runspine.services.launcher.core.placement import Placement, PlacementState
 from runspine.services.launcher.core.plan import MAX_PAUSE_SECONDS, LaunchHistory, pause_after, plan_launches
 from runspine.services.launcher.core.runs import OpenRuns
+from runspine.wire.v1.facts_pb2 import CANCELLED_BY_OPERATOR, EngineStop
 from runspine.wire.v1.run_pb2 import QUEUED, RUNNING, Run
+
+LIVE = (PlacementState.WAITING, PlacementState.RUNNING)
 
 
 def run(name: str, attempt: int = 1, phase: int = QUEUED, priority: int = 50) -> Run:
@@ -82,9 +85,11 @@ def test_no_attempt_ever_gets_a_second_live_placement_and_no_needed_placement_is
 ) -> None:
     opened = {r.id: r for r in waiting}
     todo = plan_launches(waiting, opened, placements, LaunchHistory(), limit=limit, grace=0, now=0)
-    live = {(s.run_id, s.attempt) for s in placements if s.state is not PlacementState.OVER}
+    live = {(s.run_id, s.attempt) for s in placements if s.state in LIVE}
     assert not live & {(r.id, r.attempt) for r in todo.launch}
-    assert not {(r.id, r.attempt) for r in waiting} & {(s.run_id, s.attempt) for s in todo.cancel}
+    assert not {(r.id, r.attempt) for r in waiting} & {
+        (s.run_id, s.attempt) for s in todo.cancel if s.state in LIVE
+    }
     assert len(todo.launch) <= max(0, limit - len(live))
 
 
@@ -95,3 +100,28 @@ def test_runs_wait_by_priority_and_only_until_somebody_has_begun_them() -> None:
     runs.started["b"] = 1
     assert [r.id for r in runs.waiting("default", 0)] == ["a"]
     assert runs.waiting("gpu", 0) == []
+
+
+def requeued(name: str, attempt: int = 1) -> Placement:
+    return placement(name, attempt, PlacementState.REQUEUED)
+
+
+def test_a_requeued_placement_is_kept_for_its_run_and_cancelled_when_that_needs_none() -> None:
+    history = LaunchHistory()
+    run_a, run_b = run("a", attempt=2), run("b", attempt=2, phase=RUNNING)
+    placed = [requeued("a"), requeued("b"), placement("b", attempt=2), requeued("gone")]
+    todo = plan_launches([run_a], {"a": run_a, "b": run_b}, placed, history, limit=9, grace=60, now=0)
+    assert [each.id for each in todo.launch] == ["a"]
+    assert [(each.run_id, each.state) for each in todo.cancel] == [
+        ("b", PlacementState.REQUEUED),
+        ("gone", PlacementState.REQUEUED),
+    ]
+
+
+def test_a_run_whose_placement_an_operator_cancelled_is_not_launched_again() -> None:
+    stop = EngineStop(cause=CANCELLED_BY_OPERATOR)
+    cancelled = Placement("a-1", "a", 1, PlacementState.OVER, stop=stop, worker_id="w")
+    waiting = [run("a"), run("b")]
+    opened = {each.id: each for each in waiting}
+    todo = plan_launches(waiting, opened, [cancelled], LaunchHistory(), limit=9, grace=60, now=0)
+    assert [each.id for each in todo.launch] == ["b"]

@@ -17,6 +17,7 @@ from runspine.domain.run.commands import (
     GiveUp,
     GoStale,
     RecordExit,
+    RecordPlacementEnd,
     RecordStart,
     SetLabels,
     SetPriority,
@@ -25,10 +26,16 @@ from runspine.domain.run.commands import (
 from runspine.domain.run.decide import MAX_LOSSES
 from runspine.domain.run.evolve import FOLDED
 from runspine.wire.v1.facts_pb2 import (
+    CANCELLED_BY_OPERATOR,
     FINISHED,
     HANDED_BACK,
+    NODE_FAILED,
+    PREEMPTED,
+    TIME_LIMIT,
     ArtifactProduced,
     AttemptExited,
+    EngineCause,
+    EngineStop,
     Fact,
     Outcome,
     ResumedFrom,
@@ -70,6 +77,15 @@ commands = st.one_of(
     st.builds(GoStale, at=times, attempt=numbers, last_heard=times),
     st.builds(ComeBack, at=times, attempt=numbers),
     st.builds(GiveUp, at=times, attempt=numbers, reason=st.just("silent"), got_further=st.booleans()),
+    st.builds(
+        RecordPlacementEnd,
+        at=times,
+        attempt=numbers,
+        stop=st.builds(
+            EngineStop, cause=st.sampled_from(list(EngineCause.values())), reason=st.just("slurm")
+        ),
+        got_further=st.booleans(),
+    ),
     st.builds(SetPriority, at=times, priority=st.integers(0, 100)),
     st.builds(SetLabels, at=times, labels=st.dictionaries(st.sampled_from("ab"), st.sampled_from(["", "x"]))),
 )
@@ -301,3 +317,37 @@ def test_cancel_of_a_stale_run_holds_even_if_its_worker_never_comes_back() -> No
     submit = Submit(at=0, run_id="r", name="n", spec=RunSpec(runner="script"))
     run, _ = live([submit, RecordStart(1, 1, "w"), GoStale(2, 1, 1), Cancel(3), GiveUp(4, 1, "silent")])
     assert run.phase == CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("cause", "further", "phase"),
+    [
+        (CANCELLED_BY_OPERATOR, True, CANCELLED),
+        (PREEMPTED, False, QUEUED),
+        (TIME_LIMIT, True, QUEUED),
+        # Another attempt would come as far as this one.
+        (TIME_LIMIT, False, FAILED),
+    ],
+)
+def test_what_follows_when_an_engine_ends_a_worker_depends_on_why(
+    cause: EngineCause, further: bool, phase: Phase
+) -> None:
+    stop = EngineStop(engine="slurm", placement="7", cause=cause, reason="Slurm job 7 was ended")
+    begun: list[Command] = [Submit(0, "r", "n", RunSpec()), RecordStart(0, 1, "w")]
+    exited = AttemptExited(attempt=1, worker_id="w", outcome=HANDED_BACK, engine_stop=stop)
+    for word in (RecordExit(1, exited, 1, further), RecordPlacementEnd(1, 1, stop, further)):
+        run, _ = live([*begun, word])
+        assert run.phase == phase
+        assert run.reason.startswith("Slurm job 7 was ended")
+
+
+def test_a_failed_node_is_a_reason_and_no_end_before_the_lease_has_lapsed() -> None:
+    stop = EngineStop(cause=NODE_FAILED)
+    run, _ = live([Submit(0, "r", "n", RunSpec()), RecordStart(0, 1, "w"), RecordPlacementEnd(1, 1, stop)])
+    assert Phase.Name(run.phase) == "RUNNING"
+
+
+def test_a_run_whose_waiting_placement_was_cancelled_by_an_operator_is_cancelled() -> None:
+    for cause, phase in ((CANCELLED_BY_OPERATOR, CANCELLED), (NODE_FAILED, QUEUED)):
+        run, _ = live([Submit(0, "r", "n", RunSpec()), RecordPlacementEnd(1, 1, EngineStop(cause=cause))])
+        assert run.phase == phase
