@@ -57,6 +57,10 @@ class Home:
         return self.path / "tokens.json"
 
     @property
+    def ignore_file(self) -> Path:
+        return self.path / ".gitignore"
+
+    @property
     def ports_file(self) -> Path:
         return self.path / "ports.json"
 
@@ -92,6 +96,10 @@ class Home:
             self.path.chmod(0o700)
             for directory in (self.logs, self.nats, self.s3, self.worker):
                 directory.mkdir(mode=0o700, exist_ok=True)
+            # Neither git nor a snapshot of the project around it takes credentials and data for code.
+            if not self.ignore_file.exists():
+                self.ignore_file.touch(mode=0o600)
+                self.ignore_file.write_text("*\n")
         except OSError as error:
             raise HomeUnusableError(
                 f"cannot use {self.path} as home: {error.strerror}; "

@@ -14,6 +14,8 @@ from runspine.code.git_state import without_credentials
 from runspine.code.ignore import is_ignored, read_patterns
 from runspine.code.project_files import CodeRefusedError, ProjectFiles, project_files
 from runspine.code.snapshot import CodeSnapshot, project_root, take_snapshot
+from runspine.embedded.credentials import load_credentials
+from runspine.embedded.home import Home
 from tests.kit.waiting import until
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n"
@@ -251,3 +253,12 @@ def test_a_file_that_changes_while_it_is_read_is_reported(
 def wait_for_old_ctime(folder: Path) -> None:
     newest = max(path.lstat().st_ctime_ns for path in folder.rglob("*"))
     until(lambda: time.time_ns() - newest > 2_100_000_000, 10)
+
+
+def test_the_home_of_a_stack_inside_a_project_is_no_code(project: Path) -> None:
+    home = Home.at(project / "var")
+    home.prepare()
+    load_credentials(home)
+    assert not [file.path for file in project_files(project, git=False).found if file.path.startswith("var")]
+    subprocess.run(["git", "init", "-q", project], check=True)
+    assert not [file.path for file in project_files(project, git=True).found if file.path.startswith("var")]
