@@ -211,7 +211,8 @@ def test_a_terminal_on_a_worker_feels_like_one_here(shell: Shell) -> None:
     termios.tcsetwinsize(slave, (31, 99))
     before = termios.tcgetattr(slave)
     words = [sys.executable, "-m", "runspine", "attach", run_id, "--", "/bin/sh"]
-    with subprocess.Popen(words, env=shell.environment, stdin=slave, stdout=slave, stderr=slave) as client:
+    client = subprocess.Popen(words, env=shell.environment, stdin=slave, stdout=slave, stderr=slave)
+    try:
         shown = b""
 
         def sees(text: bytes) -> None:
@@ -225,10 +226,15 @@ def test_a_terminal_on_a_worker_feels_like_one_here(shell: Shell) -> None:
         sees(b"31 99")
         sees(b"42 answers")
         # Ctrl-C is for the program there, Ctrl-] for the one here.
-        os.write(master, b"sleep 600\n\x03echo still $((1 + 1))\n")
+        os.write(master, b"sh -c 'echo begun; sleep 600'\n")
+        sees(b"begun\r")
+        os.write(master, b"\x03echo still $((1 + 1))\n")
         sees(b"still 2")
         os.write(master, b"\x1d")
         assert client.wait(60) != 0
+    finally:
+        client.kill()
+        client.wait()
     assert termios.tcgetattr(slave) == before
     os.close(master)
     os.close(slave)

@@ -40,8 +40,9 @@ def attached(client: Client, run_id: str, command: Sequence[str]) -> int:
             if response.HasField("began"):
                 began = response.began
                 wall = "in its sandbox" if began.sandboxed else "without a sandbox"
-                note(f"attempt {began.attempt} on worker {began.worker_id}, {wall}; Ctrl-] ends it")
+                # First the keys: what is typed after the note is for the program there.
                 stack.enter_context(_keys(requests))
+                note(f"attempt {began.attempt} on worker {began.worker_id}, {wall}; Ctrl-] ends it\r")
             elif response.HasField("output"):
                 sys.stdout.buffer.write(response.output)
                 sys.stdout.buffer.flush()
@@ -64,7 +65,7 @@ def _keys(requests: queue.SimpleQueue[AttachRequest | None]) -> Iterator[None]:
 
     previous = signal.signal(signal.SIGWINCH, resized)
     if interactive:
-        tty.setraw(descriptor)
+        tty.setraw(descriptor, termios.TCSADRAIN)
     threading.Thread(target=_read, args=(descriptor, requests, interactive), daemon=True).start()
     try:
         yield
@@ -85,5 +86,8 @@ def _read(descriptor: int, requests: queue.SimpleQueue[AttachRequest | None], in
 
 
 def _size() -> TerminalSize:
-    size = shutil.get_terminal_size()
+    try:
+        size = os.get_terminal_size(sys.stdin.fileno())
+    except OSError:
+        size = shutil.get_terminal_size()
     return TerminalSize(rows=size.lines, columns=size.columns)

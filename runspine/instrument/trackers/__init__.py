@@ -4,8 +4,3 @@ What a program gives to one of them is recorded in its run, without an edit. A l
 wanted works as ever, and its calls are recorded as well; in place of one that is missing or cannot work
 without an account there is a stand-in, which records alone.
 """
-
-from runspine.instrument.trackers.choice import MIRROR, TRACKERS, is_real
-from runspine.instrument.trackers.hooking import MODULES, install, patches
-
-__all__ = ["MIRROR", "MODULES", "TRACKERS", "install", "is_real", "patches"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runspine.instrument.trackers import is_real
+from runspine.instrument.trackers.choice import is_real
 from runspine.instrument.trackers.pictures import pixels, png
 from runspine.instrument.trackers.rows import HistoryRows, StepMetrics
 from tests.kit.samples.sdk import of_type
