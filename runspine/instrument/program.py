@@ -19,10 +19,11 @@ from pathlib import Path
 from types import ModuleType
 
 from runspine.domain.downloads import is_download
-from runspine.instrument import children, envs, hooks, models, movie, trackers, videos, writers
+from runspine.instrument import children, envs, hooks, models, movie, videos, writers
 from runspine.instrument.api import NATIVE, OLD, api_of
 from runspine.instrument.record import EVALUATION, TRAINING, echo, record
 from runspine.instrument.startup_variables import startup_variables
+from runspine.instrument.trackers import hooking
 
 INTERRUPTED = 130
 TYRO_WARNING = r"The field .* is annotated with type .* but the default value `?None`? has"
@@ -74,12 +75,12 @@ def install(api: str) -> None:
             "torch": models.patch,
             "envpool": envs.patch_envpool,
             **writers.PATCHES,
-            **trackers.patches(os.environ),
+            **hooking.patches(os.environ),
         }
     )
     # CleanRL annotates `wandb_entity: str = None`: Tyro warns on every start, and passes the value on.
     warnings.filterwarnings("ignore", message=TYRO_WARNING, category=UserWarning)
-    trackers.install()
+    hooking.install()
     movie.install()
     signal.signal(signal.SIGTERM, stop)
 

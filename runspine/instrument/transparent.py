@@ -13,12 +13,13 @@ import signal
 import sys
 from functools import partial
 
-from runspine.instrument import envs, hooks, trackers, writers
+from runspine.instrument import envs, hooks, writers
 from runspine.instrument.api import OLD
 from runspine.instrument.children import end_on_signal
 from runspine.instrument.program import send_later
 from runspine.instrument.record import record
 from runspine.instrument.startup_variables import MODE, OFF
+from runspine.instrument.trackers import hooking
 from runspine.sdk import shortcuts
 
 _USES_SDK = re.compile(rb"^\s*(import|from)\s+runspine\b", re.MULTILINE)
@@ -42,8 +43,8 @@ def begin(api: str, *, uses_sdk: bool = False) -> None:
     if record.stood_down:
         hooks.install(patches)
     else:
-        hooks.install({**patches, **trackers.patches(os.environ)})
-        trackers.install()
+        hooks.install({**patches, **hooking.patches(os.environ)})
+        hooking.install()
 
 
 def stand_down() -> None:
