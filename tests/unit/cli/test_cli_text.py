@@ -124,8 +124,8 @@ def test_a_run_that_trained_nothing_has_a_warning() -> None:
 def test_every_int64_of_the_contracts_is_a_time() -> None:
     """to_plain shows them as times; a count must be an unsigned or signed-by-zigzag field."""
     modules = (artifacts_pb2, facts_pb2, run_pb2, runner_pb2, spec_pb2, telemetry_pb2, trainer_pb2)
-    known = ("at", "last_heard", "not_before", "since", "submitted_after", "submitted_before", "undo_until")
-    known += ("stalled_since",)
+    known = {"at", "last_heard", "not_before", "since", "stalled_since"}
+    known |= {"submitted_after", "submitted_before", "undo_until"}
     for module in modules:
         for message in module.DESCRIPTOR.message_types_by_name.values():
             for field in message.fields:
