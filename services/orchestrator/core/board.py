@@ -286,7 +286,8 @@ class Board:
             insort(self.ids, run_id)
         for fact in recorded.commit.facts:
             apply(run, fact)
-        run.position = recorded.sequence
+        # Everything here is found by the id of the subject, whatever a fact says.
+        run.id, run.position = run_id, recorded.sequence
         self.rows.update(run)
         self._names[run.name] = run_id
         self.changed.add(run_id)
