@@ -286,7 +286,7 @@ class Board:
             insort(self.ids, run_id)
         for fact in recorded.commit.facts:
             apply(run, fact)
-        # Everything here is found by the id of the subject, whatever a fact says.
+        # Everything here is found by the id of the subject, whatever the fact has.
         run.id, run.position = run_id, recorded.sequence
         self.rows.update(run)
         self._names[run.name] = run_id
