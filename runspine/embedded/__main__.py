@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--pools", default=DEFAULT_POOL)
     parser.add_argument("--only")
     parser.add_argument("--free-ports", action="store_true")
+    parser.add_argument("--listen", default="")
     parser.add_argument("--watchdog", type=int, default=0)
     given = parser.parse_args()
     options = StackOptions(
@@ -29,6 +30,7 @@ def main() -> int:
         only=None if given.only is None else given.only.split(","),
         use_default_ports=not given.free_ports,
         watchdog=given.watchdog,
+        listen=given.listen,
     )
     try:
         run_until_signal(Home.at(given.home), options, lambda _: None, lambda _: None)

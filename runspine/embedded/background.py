@@ -114,6 +114,7 @@ def _arguments(options: StackOptions) -> list[str]:
         *([f"--slots={options.slots}"] if options.slots else []),
         *([f"--only={','.join(options.only)}"] if options.only is not None else []),
         *([] if options.use_default_ports else ["--free-ports"]),
+        *([f"--listen={options.listen}"] if options.listen else []),
     ]
 
 

@@ -54,6 +54,8 @@ class StackOptions:
     settings: Mapping[str, str] = field(default_factory=dict)
     # The process that restarts the supervisor when it was killed; 0 in the foreground.
     watchdog: int = 0
+    # Where machines that join reach the stack; nowhere when empty.
+    listen: str = ""
 
     def __post_init__(self) -> None:
         unknown = set(self.only or ()) - set(PARTS)
@@ -79,11 +81,35 @@ def plan(home: Home, options: StackOptions, credentials: Credentials, ports: Por
         parts.extend(
             _worker(n, home, options, credentials, ports, base) for n in range(1, options.workers + 1)
         )
+    if options.listen:
+        parts.append(_gateway(home, options.listen, ports, base))
     if options.wants("notices") and base.get("RUNSPINE_NOTICES_FILE") and is_installed("notices"):
         parts.append(_notices(home, credentials, ports, base))
     if options.wants("dashboard") and is_installed("dashboard") and importlib.util.find_spec("nicegui"):
         parts.append(_dashboard(home, credentials, ports, base))
     return parts
+
+
+def _gateway(home: Home, address: str, ports: PortBook, base: dict[str, str]) -> StackPart:
+    """The one listener for other machines: TLS, with an authority of its own."""
+    metrics = f"{LOOPBACK}:{ports.choose('gateway-metrics')}"
+    health = f"http://{metrics}/healthz"
+    own = {
+        "RUNSPINE_NATS_URL": f"nats://{LOOPBACK}:{ports.choose('nats')}",
+        "RUNSPINE_S3_ENDPOINT": f"{LOOPBACK}:{ports.choose('s3')}",
+        "RUNSPINE_METRICS_ADDRESS": metrics,
+        "RUNSPINE_LOG_FORMAT": "json",
+    }
+    return StackPart(
+        name="gateway",
+        command=[sys.executable, "-P", "-m", "runspine.hosts.gateway", str(home.path), address],
+        variables={**base, **own},
+        ready=healthy_at(health),
+        address=address,
+        metrics=metrics,
+        health=health,
+        ports=("gateway-metrics",),
+    )
 
 
 def is_installed(service: str) -> bool:

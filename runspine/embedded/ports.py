@@ -35,6 +35,7 @@ DEFAULTS = {
     "artifacts-metrics": 9403,
     "dashboard-metrics": 9404,
     "notices-metrics": 9405,
+    "gateway-metrics": 9406,
     "worker-metrics": 9410,
     **{f"worker-{number}-metrics": 9410 + number for number in range(1, 9)},
 }
