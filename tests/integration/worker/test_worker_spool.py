@@ -226,8 +226,13 @@ async def test_a_trainer_that_is_held_back_can_be_seen_while_it_is(rig: Rig) -> 
     assert progress.held_back == "the spool (1 MiB) is full"
     words = progress_parts(progress)[-1]
     assert words.startswith("held back: the spool (1 MiB) is full (")
-    seen = prometheus(metrics)
-    assert (seen["runspine_worker_spool_full"], seen["runspine_worker_held_back"]) == (1, 1)
+
+    async def shown() -> bool:
+        # Between two batches that the stream still takes the spool has room for a moment.
+        seen = prometheus(metrics)
+        return (seen["runspine_worker_spool_full"], seen["runspine_worker_held_back"]) == (1, 1)
+
+    await eventually(shown, 60)
     await limit_stream(rig, 64 << 20)
     exited = await rig.exited(run_id, seconds=120)
     assert (exited.progress.held_back, exited.counts.log_lines) == ("", 402)

@@ -174,6 +174,7 @@ def test_groups_count_their_runs_and_state_best_and_mean(table: RunTable) -> Non
     assert (dqn.value, dqn.runs, dqn.best) == ("dqn", 1, 250.0)
 
 
+@pytest.mark.alone
 async def test_a_view_of_many_runs_is_built_while_others_have_their_turn() -> None:
     table = table_of(*((run(number, rate=number / 1e6), number % 997) for number in range(20_000)))
     held: list[float] = []
